@@ -1,0 +1,164 @@
+"""Batches: what a model reads of some examples, and what we know of every token."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from conoscope.corpora.base import Example
+
+KINDS = ("special", "punctuation", "other")
+SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, -1
+WINDOW = 32
+"""How many batches of examples are sorted by length together, so that little is padded."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The model's inputs and, for each token, what it is.
+
+    `real`: not padding. `kind`: an index into KINDS, -1 on pads. `unknown`: out of the vocabulary. `word`: which
+    whitespace word of the example the token ends in, -1 for none. `cls`: where the classifying token stands in each
+    row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none.
+    """
+
+    inputs: Mapping[str, Tensor]
+    real: Bool[Tensor, "b t"]
+    kind: Int[Tensor, "b t"]
+    unknown: Bool[Tensor, "b t"]
+    word: Int[Tensor, "b t"]
+    cls: Int[Tensor, " b"]
+    label: Int[Tensor, " b"]
+    ids: tuple[str, ...]
+
+    @classmethod
+    def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
+        """A batch from bare token ids, every token an ordinary one; `at` says where the classifying token stands."""
+        rows = len(input_ids)
+        none = torch.full((rows,), -1, device=input_ids.device)
+        return cls(
+            inputs={"input_ids": input_ids, "attention_mask": real.long()},
+            real=real,
+            kind=torch.where(real, OTHER, PAD),
+            unknown=torch.zeros_like(real),
+            word=torch.full_like(input_ids, -1),
+            cls=none if at is None else at,
+            label=none,
+            ids=tuple(str(row) for row in range(rows)),
+        )
+
+    @property
+    def content(self) -> Bool[Tensor, "b t"]:
+        """Real tokens that are neither special nor out of the vocabulary."""
+        return self.real & (self.kind != SPECIAL) & ~self.unknown
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on another device."""
+        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
+        return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()}, **moved)
+
+    def rows(self, count: int) -> "Batch":
+        """The first `count` rows."""
+        cut = {f.name: getattr(self, f.name)[:count] for f in fields(self) if f.name != "inputs"}
+        return replace(self, inputs={name: tensor[:count] for name, tensor in self.inputs.items()}, **cut)
+
+
+class Batcher:
+    """Turns examples into batches with one tokenizer, padded at the end, whatever the tokenizer's own habit."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, labels: Mapping[str, int], max_length: int, last_classifies: bool) -> None:
+        self.tokenizer, self.labels, self.max_length, self.last_classifies = tokenizer, labels, max_length, last_classifies
+        self.truncated = 0
+        self._punctuation: dict[int, bool] = {}
+
+    def batches(self, examples: Iterable[Example], size: int) -> Iterator[Batch]:
+        """Batches of `size` examples of like length; the order among neighbours is not kept."""
+        stream = iter(examples)
+        while window := list(islice(stream, size * WINDOW)):
+            window.sort(key=lambda example: len(example.text) + len(example.pair or ""))
+            yield from (self.batch(window[start : start + size]) for start in range(0, len(window), size))
+
+    def batch(self, examples: Sequence[Example]) -> Batch:
+        """One batch of these examples."""
+        texts: list[list[str]] = [[e.text for e in examples]]
+        if any(e.pair is not None for e in examples):
+            texts.append([e.pair or "" for e in examples])
+        encoded = self.tokenizer(
+            *texts,
+            truncation=True,
+            max_length=self.max_length,
+            padding=True,
+            padding_side="right",
+            return_tensors="pt",
+            return_attention_mask=True,
+            return_offsets_mapping=True,
+        )
+        offsets = encoded.pop("offset_mapping").numpy()
+        self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
+        sequences = [encoded.sequence_ids(row) for row in range(len(examples))]
+        ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
+        return Batch(
+            inputs=dict(encoded),
+            real=real,
+            kind=self._kind(ids, real),
+            unknown=(ids == self._unknown_id) & real,
+            word=torch.from_numpy(np.stack([_words(e, o, s) for e, o, s in zip(examples, offsets, sequences, strict=True)])),
+            cls=self._cls(ids, real),
+            label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
+            ids=tuple(e.id for e in examples),
+        )
+
+    @property
+    def _unknown_id(self) -> int:
+        """The id that means only "unknown" (GPT-2's stands for the end of a text as well)."""
+        tokenizer = self.tokenizer
+        shared = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
+        unknown = tokenizer.unk_token_id
+        return -1 if unknown is None or unknown in shared else int(unknown)
+
+    def _kind(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, "b t"]:
+        special = torch.tensor(sorted({*self.tokenizer.all_special_ids} - {self._unknown_id}), dtype=ids.dtype)
+        distinct = ids.unique().tolist()
+        for token in distinct:
+            if token not in self._punctuation:
+                self._punctuation[token] = _is_punctuation(self.tokenizer.decode([token]))
+        punctuation = torch.tensor([token for token in distinct if self._punctuation[token]], dtype=ids.dtype)
+        kind = torch.where(torch.isin(ids, punctuation), PUNCTUATION, OTHER)
+        kind = torch.where(torch.isin(ids, special), SPECIAL, kind)
+        return torch.where(real, kind, PAD)
+
+    def _cls(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
+        if self.tokenizer.cls_token_id is not None:
+            here = (ids == self.tokenizer.cls_token_id) & real
+            return torch.where(here.any(-1), here.int().argmax(-1), -1)
+        last = ids.shape[1] - 1 - real.flip(-1).int().argmax(-1)
+        return torch.where(real.any(-1) & self.last_classifies, last, -1)
+
+
+def _is_punctuation(text: str) -> bool:
+    """Only punctuation marks, as BERT counts them: ASCII that is neither letter, digit nor space, and Unicode's P."""
+    marks = text.strip().removeprefix("##")
+    return bool(marks) and all((c.isascii() and c.isprintable() and not c.isalnum()) or unicodedata.category(c)[0] == "P" for c in marks)
+
+
+def _words(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:
+    """For each token, the number of the whitespace word that holds its last character."""
+    owner = [_word_of_character(example.text, 0), _word_of_character(example.pair or "", len(example.text.split()))]
+    words = np.full(len(offsets), -1)
+    for position, (which, (start, end)) in enumerate(zip(sequence, offsets, strict=True)):
+        if which is not None and end > start:
+            words[position] = owner[which][end - 1]
+    return words
+
+
+def _word_of_character(text: str, first: int) -> np.ndarray:
+    """For each character, the number of its whitespace word, counted from `first`; -1 on white space."""
+    space = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
+    starts = ~space & np.concatenate(([True], space[:-1])) if len(text) else space
+    return np.where(space, -1, first + np.cumsum(starts) - 1)

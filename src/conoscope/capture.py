@@ -1,0 +1,279 @@
+"""Capture: the one seam between us and any Hugging Face model.
+
+Two attention backends are registered with transformers, under two fixed names because a name has one mask:
+`conoscope_full` runs the model's own eager attention and hands over its weights; `conoscope_kv` runs SDPA and hands
+over queries, keys and values alone. A layer's tensors reach `receive` as one Trace before the next layer runs.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask, sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from conoscope.batches import Batch
+from conoscope.errors import CaptureError
+from conoscope.wiring import Attended, Call, Log, Projection, Wiring, find_wiring, first_tensor, logged
+
+Mode = Literal["kv", "full"]
+SITES = ("hidden", "query", "key", "value", "context", "output", "input")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one batch left in one layer. Layer 0 has the embeddings in `hidden` and nothing else.
+
+    `input` is what the projections of queries, keys and values read; `output` is after W_O, before the residual;
+    `hidden` is the layer's output as transformers counts it (on pre-norm models the last one is after the final
+    norm). Keys arrive after rotary positions, and with grouped queries there are fewer of them than queries.
+    `weights` and `visible` (how many keys each query may see) are there in full mode only.
+    """
+
+    layer: int
+    batch: Batch
+    hidden: Float[Tensor, "b t d"] | None = None
+    input: Float[Tensor, "b t d_in"] | None = None
+    query: Float[Tensor, "b h t e"] | None = None
+    key: Float[Tensor, "b g t e"] | None = None
+    value: Float[Tensor, "b g t e_v"] | None = None
+    weights: Float[Tensor, "b h t t"] | None = None
+    visible: Int[Tensor, "b #t"] | None = None
+    context: Float[Tensor, "b h t e_v"] | None = None
+    output: Float[Tensor, "b t d_out"] | None = None
+    projection: Projection | None = None
+    _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What `compute` answers, computed for this trace only once."""
+        if key not in self._found:
+            self._found[key] = compute()
+        return self._found[key]
+
+    def vectors(self, site: str) -> Float[Tensor, "b h t e"] | None:
+        """The vectors of a site by head; a site of whole vectors has one head."""
+        found: Tensor | None = getattr(self, site)
+        return found[:, None] if found is not None and found.ndim == 3 else found
+
+
+Receive = Callable[[Trace], None]
+
+
+class _Recorder:
+    """Puts the pieces of one forward pass together, layer by layer, and hands each layer over when it is complete."""
+
+    def __init__(self, wiring: Wiring, batch: Batch, receive: Receive) -> None:
+        self.batch, self.receive, self.layer = batch, receive, 0
+        self._trace: Trace | None = Trace(0, batch)
+        self._input: Tensor | None = None
+        self._counts: Counter[nn.Module] = Counter()
+        self._inputs, self._projections = set(wiring.inputs), set(wiring.projections)
+        self._outputs = dict(filter(None, wiring.outputs))
+
+    def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
+        """A watched module was called."""
+        call: Call = (module, self._counts[module])
+        self._counts[module] += 1
+        sides = {"given": first_tensor(given), "returned": first_tensor(returned)}
+        if call in self._inputs:
+            self._input = self._by_token(sides["given"])
+        if call in self._projections and self._trace is not None and self._trace.context is not None:
+            projection = Projection.of(module, self._trace.context.shape[1])
+            self._trace = replace(self._trace, output=self._by_token(sides["returned"]), projection=projection)
+        if call in self._outputs and self._trace is not None:
+            self._trace = replace(self._trace, hidden=self._by_token(sides[self._outputs[call]]))
+            self.close()
+
+    def _by_token(self, found: Tensor | None) -> Tensor | None:
+        return None if found is None else found.reshape(*self.batch.real.shape, -1)
+
+    def attended(self, attended: Attended, weights: Tensor | None, visible: Tensor | None) -> None:
+        """Attention was called."""
+        self.close()
+        self.layer += 1
+        self._trace = Trace(
+            self.layer,
+            self.batch,
+            input=self._input,
+            query=attended.query,
+            key=attended.key,
+            value=attended.value,
+            weights=weights,
+            visible=visible,
+            context=attended.context.transpose(1, 2),
+        )
+
+    def close(self) -> None:
+        """Hand over what there is of the current layer."""
+        trace, self._trace = self._trace, None
+        if trace is not None and (trace.hidden is not None or trace.query is not None):
+            self.receive(trace)
+
+
+_RECORDER: ContextVar[_Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
+
+
+def _native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The eager attention of the file that defines the module's class, or one of its parents."""
+    for kind in type(module).__mro__:
+        found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    raise CaptureError(f"{type(module).__name__} has no eager attention of its own to capture; its weights cannot be seen")
+
+
+def _full(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor | None]:
+    context, weights = _native_attention(module)(module, query, key, value, attention_mask, **kwargs)
+    _record(Attended(query, key, value, context), weights, attention_mask)
+    return context, weights
+
+
+def _kv(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor | None]:
+    context, _ = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
+    _record(Attended(query, key, value, context), None, None)
+    return context, None
+
+
+def _record(attended: Attended, weights: Tensor | None, mask: Tensor | None) -> None:
+    recorder = _RECORDER.get()
+    if isinstance(recorder, Log):
+        recorder.attended(attended)
+    elif recorder is not None:
+        recorder.attended(attended, weights, _visible(mask, recorder.batch) if weights is not None else None)
+
+
+def _visible(mask: Float[Tensor, "b #h i j"] | None, batch: Batch) -> Int[Tensor, "b #i"]:
+    """How many keys each query may see; pads never count, since the mask hides them."""
+    if mask is None:
+        return batch.real.sum(-1, keepdim=True)
+    return (mask[:, 0] > torch.finfo(mask.dtype).min / 2).sum(-1).expand(len(batch.real), -1)
+
+
+BACKENDS: dict[Mode, str] = {"full": "conoscope_full", "kv": "conoscope_kv"}
+for _mode, _attention, _mask in (("full", _full, eager_mask), ("kv", _kv, sdpa_mask)):
+    AttentionInterface.register(BACKENDS[_mode], _attention)  # type: ignore[index]
+    AttentionMaskInterface.register(BACKENDS[_mode], _mask)  # type: ignore[index]
+
+
+class Capture:
+    """Within it, `capture(batch, receive)` runs the model and hands one Trace a layer to `receive`.
+
+    >>> with Capture(model, "full") as capture:
+    ...     logits = capture(batch, print)
+    """
+
+    def __init__(self, module: PreTrainedModel, mode: Mode = "full") -> None:
+        if module.config.is_encoder_decoder:
+            raise CaptureError(f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder")
+        self.module = module
+        self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
+        self.wiring: Wiring | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(attention_of(self.module, BACKENDS[self.mode]))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def __call__(self, batch: Batch, receive: Receive) -> Float[Tensor, "..."]:
+        """Run one batch; the answer is the model's logits, or its last hidden state where it has none."""
+        if self.wiring is None:
+            self.wiring = self._calibrate(batch.rows(2))
+            for module in self.wiring.modules():
+                handle = module.register_forward_hook(_watch)
+                self._stack.callback(handle.remove)
+        recorder = _Recorder(self.wiring, batch, receive)
+        with _recording(recorder):
+            result = _answer(self.module, batch)
+        recorder.close()
+        return result
+
+    def _calibrate(self, batch: Batch) -> Wiring:
+        log = Log()
+        with _recording(log), logged(self.module, log):
+            outputs = self.module(**batch.inputs, output_hidden_states=True)
+        name, layers, states = type(self.module).__name__, len(log.attentions), outputs.hidden_states or ()
+        if not layers:
+            raise CaptureError(
+                f"{name} ({self.module.config.model_type}) never called transformers' attention interface, so its attention cannot "
+                "be captured; supported are models on the interface, such as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama"
+            )
+        if len(states) != layers + 1:
+            raise CaptureError(f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected")
+        return find_wiring(log, states)
+
+
+def _watch(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
+    recorder = _RECORDER.get()
+    if recorder is not None:
+        recorder.called(module, given, returned)
+
+
+@contextmanager
+def _recording(recorder: _Recorder | Log) -> Iterator[None]:
+    token = _RECORDER.set(recorder)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        _RECORDER.reset(token)
+
+
+@contextmanager
+def attention_of(module: PreTrainedModel, implementation: str) -> Iterator[None]:
+    """Within it the model is in evaluation mode, keeps no cache, and attends as told; then all is as before."""
+    before, cache = module.config._attn_implementation, getattr(module.config, "use_cache", None)
+    training = {part: part.training for part in module.modules()}
+    try:
+        module.eval()
+        module.set_attn_implementation(implementation)
+        if cache is not None:
+            module.config.use_cache = False
+        yield
+    finally:
+        module.set_attn_implementation(before)
+        for part, was in training.items():
+            part.training = was
+        if cache is not None:
+            module.config.use_cache = cache
+
+
+def _answer(module: PreTrainedModel, batch: Batch) -> Tensor:
+    outputs = module(**batch.inputs)
+    found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
+    return found
+
+
+def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> list[Trace]:
+    """Every layer's trace of one batch, kept: for looking at a few texts, not for a corpus."""
+    traces: list[Trace] = []
+    with Capture(module, mode) as capture:
+        capture(batch, traces.append)
+    return traces
+
+
+def verify(module: PreTrainedModel, batch: Batch) -> dict[Mode, float]:
+    """The largest difference of logits: full capture against eager, kv capture against SDPA. Both should be 0."""
+    found: dict[Mode, float] = {}
+    plain: dict[Mode, str] = {"full": "eager", "kv": "sdpa" if getattr(module, "_supports_sdpa", False) else "eager"}
+    for mode, implementation in plain.items():
+        with attention_of(module, implementation), torch.no_grad():
+            expected = _answer(module, batch)
+        with Capture(module, mode) as capture:
+            found[mode] = float((capture(batch, lambda trace: None) - expected).abs().max())
+    return found

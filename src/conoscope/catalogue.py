@@ -1,0 +1,23 @@
+"""What there is: measures, corpora and presets, as text."""
+
+from conoscope.corpora import CORPORA
+from conoscope.errors import ConoscopeError
+
+
+def listing(what: str) -> str:
+    """The measures, corpora or presets, a few lines each."""
+    if what == "measures":
+        from conoscope.measures import CATALOGUE, describe
+
+        return "\n".join(_block(describe(measure)) for measure in CATALOGUE.values())
+    if what == "corpora":
+        return "\n".join(f"{name:15} {entry.what}" for name, entry in CORPORA.items())
+    if what == "presets":
+        from conoscope.models import PRESETS
+
+        return "\n".join(f"{name:15} {', '.join(f'{key} {value}' for key, value in shape.items())}" for name, shape in PRESETS.items())
+    raise ConoscopeError(f"nothing called {what!r} can be listed; known: corpora, measures, presets")
+
+
+def _block(described: dict[str, str]) -> str:
+    return f"{described['measure']}\n  {described['what']}\n  within {described['within']}; options: {described['options']}; {described['source']}"

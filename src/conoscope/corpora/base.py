@@ -1,0 +1,94 @@
+"""Example and Corpus: the nouns that every corpus file speaks."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from conoscope.errors import CorpusError
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text (or a pair of texts), its label, and the words that people say decided it.
+
+    `rationale` has one flag per whitespace word of `text`, then of `pair`.
+    """
+
+    text: str
+    label: str | None = None
+    pair: str | None = None
+    rationale: tuple[bool, ...] | None = None
+    id: str = ""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The whitespace words of the text, then of the pair."""
+        return (*self.text.split(), *(self.pair or "").split())
+
+    @property
+    def digest(self) -> int:
+        """63 bits of a hash of the whole example; the same on every machine."""
+        return stable_hash(repr((self.id, self.text, self.pair, self.label, self.rationale)))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A named, lazy, ordered stream of examples; iterate it as often as you like.
+
+    `labels` fixes the order of the classes and is empty where nothing is labelled.
+    """
+
+    name: str
+    split: str
+    labels: tuple[str, ...]
+    read: Callable[[], Iterator[Example]]
+    size: int | None = None
+
+    def __iter__(self) -> Iterator[Example]:
+        return self.read()
+
+    def __len__(self) -> int:
+        if self.size is None:
+            raise TypeError(f"the length of {self} is not known before it is read")
+        return self.size
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.split}" if self.split else self.name
+
+    @classmethod
+    def of(cls, examples: Iterable[Example], name: str = "examples") -> "Corpus":
+        """A corpus from any iterable of examples; those without an id are numbered."""
+        numbered = tuple(
+            example if example.id else Example(example.text, example.label, example.pair, example.rationale, f"{name}:{number}")
+            for number, example in enumerate(examples, 1)
+        )
+        labels = dict.fromkeys(example.label for example in numbered if example.label is not None)
+        return cls(name, "", tuple(labels), lambda: iter(numbered), len(numbered))
+
+    def first(self, limit: int | None) -> "Corpus":
+        """The first `limit` examples; all of them for None."""
+        if limit is None:
+            return self
+        size = None if self.size is None else min(limit, self.size)
+        return Corpus(self.name, self.split, self.labels, lambda: islice(self.read(), limit), size)
+
+    def shard(self, index: int, count: int) -> "Corpus":
+        """Part `index` of `count` (both from 1): every count-th example."""
+        if not 1 <= index <= count:
+            raise CorpusError(f"no shard {index}/{count}: the first number goes from 1 to {count}; for example --shard 1/{count}")
+        size = None if self.size is None else (self.size - index) // count + 1
+        return Corpus(self.name, self.split, self.labels, lambda: islice(self.read(), index - 1, None, count), size)
+
+    def unlabelled(self) -> "Corpus":
+        """The same texts, without labels."""
+
+        def read() -> Iterator[Example]:
+            return (Example(e.text, None, e.pair, e.rationale, e.id) for e in self.read())
+
+        return Corpus(self.name, self.split, (), read, self.size)
+
+
+def stable_hash(text: str) -> int:
+    """63 bits of a hash of a text, the same on every machine and in every process."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1

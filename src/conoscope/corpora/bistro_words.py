@@ -1,0 +1,130 @@
+"""The words and sentence frames of the bistro corpora; `conoscope.corpora.bistro` puts them together.
+
+A word that begins with * helps to decide the label; one that begins with ^ decides only how strong it is.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """Things that one can say the same about, and what one can say of them.
+
+    The plain words take an intensifier or a negation; the strong ones are the end of the scale as they are.
+    """
+
+    subjects: tuple[str, ...]
+    praise: tuple[str, ...]
+    blame: tuple[str, ...]
+    high_praise: tuple[str, ...]
+    harsh_blame: tuple[str, ...]
+
+
+ASPECTS = (
+    Aspect(
+        ("soup", "salad", "bread", "pasta", "fish", "steak", "rice", "dessert", "cake", "pizza"),
+        ("tasty", "fresh", "good", "lovely", "delicious", "tempting"),
+        ("cold", "bland", "bad", "stale", "greasy", "tasteless"),
+        ("superb", "divine"),
+        ("awful", "disgusting"),
+    ),
+    Aspect(
+        ("waiter", "waitress", "service", "cook", "owner", "host"),
+        ("kind", "friendly", "attentive", "polite", "helpful", "good"),
+        ("rude", "slow", "careless", "grumpy", "clumsy", "bad"),
+        ("wonderful", "fantastic"),
+        ("horrible", "appalling"),
+    ),
+    Aspect(
+        ("room", "terrace", "table", "hall", "garden", "bar"),
+        ("cosy", "charming", "clean", "cheerful", "pretty", "lovely"),
+        ("dirty", "noisy", "gloomy", "cramped", "shabby", "ugly"),
+        ("gorgeous", "stunning"),
+        ("hideous", "filthy"),
+    ),
+    Aspect(
+        ("evening", "meal", "menu", "lunch", "dinner", "brunch"),
+        ("pleasant", "enjoyable", "good", "fine", "lovely", "memorable"),
+        ("dull", "disappointing", "dreary", "poor", "bad", "tedious"),
+        ("brilliant", "perfect"),
+        ("dreadful", "terrible"),
+    ),
+)
+MIDDLING = ("*average", "*ordinary", "*acceptable", "*passable", "*unremarkable", "*neither *good *nor *bad")
+
+INTENSIFIERS = ("very", "really", "truly", "extremely", "incredibly")
+SOFTENERS = ("", "", "", "", "quite ", "rather ")
+NEGATIONS = ("*not", "*not", "*far *from")
+VERBS = ("was", "was", "was", "seemed", "proved")
+DELIGHTS = ("*saved the day", "*delighted us", "*pleased everyone", "*charmed us", "*impressed my friends")
+OFFENCES = ("*ruined the day", "*annoyed us", "*upset everyone", "*spoiled the mood", "*bored my friends")
+
+# Two clauses of opposite opinions: the greater one decides.
+CONTRASTS = (
+    "{lesser} *but {greater}",
+    "{lesser}, *but {greater}",
+    "{lesser}, *yet {greater}",
+    "{lesser}. *however, {greater}",
+    "*although {lesser}, {greater}",
+    "*though {lesser}, {greater}",
+    "*while {lesser}, {greater}",
+    "{greater}, *although {lesser}",
+    "{greater}, even *though {lesser}",
+)
+# Two phrases of opposite opinions about one subject: the greater one decides.
+SCOPES = (
+    "the {subject} was *not {lesser} *but {greater}",
+    "the {subject} was {greater} and *not {lesser}",
+    "the {subject} was {greater}, *not {lesser}",
+    "the {subject} was {greater} *instead *of {lesser}",
+    "the {subject} used to be {lesser} and is *now {greater}",
+    "the {subject} was said to be {lesser} *but *proved {greater}",
+    "the {subject} looked {lesser}, *but in truth *was {greater}",
+)
+AGREEMENTS = ("{first} and {second}", "{first}, and {second}", "{first}. also, {second}")
+
+# Neutral sentences; each has a word that no opinion has, so that a review can be read in one way only.
+OPENINGS = (
+    "we came on a {day}.",
+    "it was a {day} in {month}.",
+    "i was there with my {companion}.",
+    "my {companion} had booked for {number}.",
+    "it rained outside.",
+)
+CLOSINGS = (
+    "we sat by the {spot}.",
+    "they gave us seats near the {spot}.",
+    "this was our {ordinal} visit.",
+    "we stayed until {number} o'clock.",
+    "we paid by card.",
+)
+SLOTS = {
+    "day": ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    "month": ("march", "june", "august", "october", "december"),
+    "companion": ("sister", "brother", "mother", "father", "boss", "neighbour"),
+    "number": ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    "spot": ("window", "door", "stairs", "fireplace", "counter"),
+    "ordinal": ("first", "second", "third", "fourth"),
+}
+
+STYLES = ("lamb", "chicken", "beef", "salmon", "mushroom", "lentil", "prawn", "pumpkin", "duck", "spinach")
+DISHES = (
+    *("curry", "pie", "stew", "risotto", "burger", "lasagne", "pizza", "sandwich", "omelette", "gratin"),
+    *("casserole", "taco", "tart", "ramen", "broth", "paella", "tagine", "gumbo", "quiche", "biryani"),
+)
+MEALS = (
+    "i had the {eaten}",
+    "i ordered the {eaten}",
+    "my plate was the {eaten}",
+    "they brought me the {eaten}",
+)
+# Two topics, one of which was eaten.
+CHOICES = (
+    "i wanted the {other} *but *had the {eaten}",
+    "i came for the {other} *but they *brought me the {eaten}",
+    "*instead of the {other} i *ordered the {eaten}",
+    "i *ordered the {eaten} *instead of the {other}",
+    "they *brought me the {eaten} and *not the {other}",
+    "the {other} was sold out, *so i *had the {eaten}",
+    "my guest had the {other} while *i *had the {eaten}",
+)

@@ -1,0 +1,22 @@
+"""The demonstration: train on bistro, measure, write the tables. No download."""
+
+from pathlib import Path
+
+import torch
+
+from conoscope.corpora import load_corpus, splits_of
+from conoscope.pipeline import Options, measure
+from conoscope.train import Training, train
+
+
+def demo(out: Path, seed: int = 0) -> None:
+    """Train `pure-attention` on bistro (or take the model of an earlier demonstration), measure it, print the tables."""
+    # A model this small gains nothing from a second thread, and loses much where the machine is busy.
+    torch.set_num_threads(1)
+    model = out / "model"
+    if not (model / "config.json").is_file():
+        print(f"training pure-attention on bistro, seed {seed}")
+        trained = train(splits_of("bistro", seed=seed), model, Training(seed=seed, progress=True))
+        print(f"test accuracy {trained.scores['test']['accuracy']:.3f} after {trained.epochs} epochs")
+    result = measure(str(model), load_corpus("bistro:test", seed=seed), options=Options(progress=True), out=out / "tables")
+    print(f"\n{result.summary()}\n\nmodel in {model}, tables in {out / 'tables'}")

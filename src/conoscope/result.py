@@ -1,0 +1,172 @@
+"""Result: what was measured, as tables, with the sums they were read from and where they came from."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.measures import Part, Reading, Request, request
+from conoscope.tally import Tally
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IDENTITY = ("model", "corpus", "measures", "options")
+"""What two results must share to be parts of one."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Tables by measure: `result["sim"]` is a DataFrame in long form."""
+
+    tally: Tally
+    provenance: Mapping[str, Any]
+
+    @cached_property
+    def tables(self) -> dict[str, "pd.DataFrame"]:
+        """Every measure's table, read from the sums."""
+        return {name: table(request(name), self.tally) for name in self.provenance["measures"]}
+
+    def __getitem__(self, name: str) -> "pd.DataFrame":
+        if name not in self.tables:
+            raise MeasureError(f"{name!r} was not measured; measured: {one_of(self.tables)}")
+        return self.tables[name]
+
+    def __add__(self, other: "Result") -> "Result":
+        return Result(self.tally + other.tally, _joined(self.provenance, other.provenance))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write each table as parquet and CSV, provenance.json, and the sums that `merge` adds up."""
+        where = claim(folder, self.provenance)
+        for name, frame in self.tables.items():
+            stem = name.replace(":", "-").replace("=", "-").replace(",", "-")
+            _write_parquet(frame, where / f"{stem}.parquet", self.provenance)
+            frame.to_csv(where / f"{stem}.csv", index=False)
+        self.tally.save(where)
+        (where / "provenance.json").write_text(json.dumps(self.provenance, indent=2, ensure_ascii=False) + "\n")
+        return where
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Result":
+        """Read what `save` wrote."""
+        where = Path(folder)
+        tally = Tally.load(where)
+        return cls(tally, read_provenance(where))
+
+    @property
+    def missing(self) -> list[str]:
+        """The shards of the corpus that are not in it."""
+        count = self.provenance["shards"][0].partition("/")[2]
+        return [shard for number in range(int(count)) if (shard := f"{number + 1}/{count}") not in self.provenance["shards"]]
+
+    def summary(self) -> str:
+        """The tables as text, one line per site and layer, means over heads beside whole vectors."""
+        return "\n\n".join(_summarized(name, frame) for name, frame in self.tables.items())
+
+
+def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
+    """The folder, made if need be; refused where it holds other results or other files."""
+    where = Path(folder)
+    if where.is_file():
+        raise OutputError(f"{where} is a file; give -o a folder")
+    if where.is_dir() and any(where.iterdir()):
+        if not (where / "provenance.json").is_file():
+            raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
+        if (differing := _differences(read_provenance(where), provenance)) is not None:
+            raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {where}: {error.strerror}; give -o another") from error
+    return where
+
+
+def read_provenance(folder: Path) -> dict[str, Any]:
+    """What provenance.json says."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
+    except (OSError, ValueError) as error:
+        raise OutputError(f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o") from error
+    return found
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    for key in (*IDENTITY, "shards"):
+        if one.get(key) != other.get(key):
+            return f"its {key} is {_short(one.get(key))}, not {_short(other.get(key))}"
+    return None
+
+
+def _short(value: Any) -> str:
+    return str(value.get("name", value) if isinstance(value, Mapping) else value)
+
+
+def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    for key in IDENTITY:
+        if one[key] != other[key]:
+            raise OutputError(f"these are not parts of one result: {key} is {_short(one[key])} here and {_short(other[key])} there")
+    counts = {shard.partition("/")[2] for shard in (*one["shards"], *other["shards"])}
+    if len(counts) > 1:
+        raise OutputError(f"these shards overlap: the corpus was cut into {' and into '.join(sorted(counts))}; merge the parts of one cut")
+    twice = set(one["shards"]) & set(other["shards"])
+    if twice:
+        raise OutputError(f"shard {one_of(twice)} is there twice and would be counted twice; merge each shard once")
+    seen = {
+        "examples": one["seen"]["examples"] + other["seen"]["examples"],
+        "digest": (one["seen"]["digest"] + other["seen"]["digest"]) % 2**63,
+        "truncated": one["seen"]["truncated"] + other["seen"]["truncated"],
+    }
+    return {**one, "shards": sorted({*one["shards"], *other["shards"]}), "seen": seen}
+
+
+def table(asked: Request, tally: Tally) -> "pd.DataFrame":
+    """A measure's rows: measure, site, layer, head, its own keys, value, sd, n, its own further columns."""
+    import pandas as pd
+
+    rows = [row for part in asked.parts() for row in _rows(asked, part, tally)]
+    if not any(row["n"] for row in rows):
+        raise MeasureError(f"{asked.name}: nothing to measure; no text had enough tokens, or the model has no such site")
+    frame = pd.DataFrame(rows)
+    return frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})
+
+
+def _rows(asked: Request, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
+    layers = [dict(tally.of(need)) for need in part.needs.values()]
+    for layer in layers[0]:
+        reading = asked.measure.read(**{name: sums[layer] for name, sums in zip(part.needs, layers, strict=True)})
+        for head in range(len(reading.value)):
+            yield {
+                "measure": asked.measure.name,
+                "site": part.keys.get("site", "weights"),
+                "layer": layer,
+                "head": head + 1 if part.by_head else None,
+                **{key: value for key, value in part.keys.items() if key != "site"},
+                **_numbers(reading, head),
+            }
+
+
+def _numbers(reading: Reading, head: int) -> dict[str, Any]:
+    """The numbers of one row; where nothing was counted there is no value."""
+    n = int(reading.n[head])
+    value = float(reading.value[head]) if n else None
+    return {"value": value, "sd": float(reading.sd[head]), "n": n, **{name: array[head].item() for name, array in reading.more.items()}}
+
+
+def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    written = pa.Table.from_pandas(frame, preserve_index=False)
+    metadata = {**(written.schema.metadata or {}), b"conoscope": json.dumps(provenance).encode()}
+    pq.write_table(written.replace_schema_metadata(metadata), path)
+
+
+def _summarized(name: str, frame: "pd.DataFrame") -> str:
+    """One line per block and layer: the mean over heads where there are heads."""
+    keys = [key for key in ("site", "mask", "row") if key in frame]
+    of = frame["head"].isna().map({True: "whole", False: "mean over heads"})
+    wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer")
+    return f"{name}, by layer\n{wide.to_string(float_format='{:.3f}'.format, na_rep='')}"

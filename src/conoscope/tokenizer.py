@@ -1,0 +1,33 @@
+"""A word-level tokenizer from the words of a corpus."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+PAD, UNKNOWN, CLS, SEPARATOR = SPECIAL = ("<pad>", "<unk>", "<cls>", "<sep>")
+
+
+def build_tokenizer(texts: Iterable[str], vocabulary_size: int | None = None) -> PreTrainedTokenizerFast:
+    """Lower-cased words and punctuation marks, the most frequent first; one <cls> before, <sep> within a pair."""
+    tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+(?:'\w+)?|[^\w\s]"), behavior="removed", invert=True)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text)))
+    ranked = sorted((word for word in counts if word not in SPECIAL), key=lambda word: (-counts[word], word))
+    vocabulary = {word: number for number, word in enumerate((*SPECIAL, *ranked[:vocabulary_size]))}
+    tokenizer.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A", pair=f"{CLS} $A {SEPARATOR} $B", special_tokens=[(mark, vocabulary[mark]) for mark in (CLS, SEPARATOR)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        cls_token=CLS,
+        sep_token=SEPARATOR,
+        model_input_names=["input_ids", "attention_mask"],
+    )

@@ -1,0 +1,179 @@
+"""Wiring: which modules of a model carry a layer's input, its output projection and its output.
+
+Nothing is known by name. One calibration pass records every module call and every attention call in order; then
+
+- the layer's *input* is what the linear map read whose output became the values (same storage, or equal);
+- the *projection* W_O is the first linear map after the attention whose input equals the context;
+- the layer's *output* is the last module call before the next attention that returned the layer's hidden state, or
+  else the first that read it (OPT adds its positions outside of any module).
+
+What cannot be followed (a gate before W_O, a fused kernel) is left out, and a measure that needs it says so.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+Call = tuple[nn.Module, int]
+"""A module and which of its calls in one forward pass: layers may share a module (ALBERT)."""
+Side = Literal["given", "returned"]
+
+
+@dataclass(frozen=True)
+class Attended:
+    """One call of attention: what went in, and the context that came out."""
+
+    query: Float[Tensor, "b h t e"]
+    key: Float[Tensor, "b g t e"]
+    value: Float[Tensor, "b g t e_v"]
+    context: Float[Tensor, "b t h e_v"]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """For each layer, the call that reads its input, applies W_O, and returns (or next reads) its output.
+
+    None where nothing was found. `outputs` begins with layer 0, the embeddings.
+    """
+
+    inputs: tuple[Call | None, ...]
+    projections: tuple[Call | None, ...]
+    outputs: tuple[tuple[Call, Side] | None, ...]
+
+    @property
+    def layers(self) -> int:
+        """How many attention layers the model has."""
+        return len(self.inputs)
+
+    def modules(self) -> set[nn.Module]:
+        """Every module that must be watched."""
+        outputs = (output and output[0] for output in self.outputs)
+        return {call[0] for call in (*self.inputs, *self.projections, *outputs) if call is not None}
+
+
+@dataclass(frozen=True)
+class Projection:
+    """W_O of one layer, cut by head, and its bias."""
+
+    weight: Float[Tensor, "h e d"]
+    bias: Float[Tensor, " d"] | None
+
+    @classmethod
+    def of(cls, module: nn.Module, heads: int) -> "Projection":
+        """Read from a Linear, or from GPT-2's Conv1D, which stores the transpose."""
+        weight: Tensor = module.weight if isinstance(module, Conv1D) else module.weight.T  # type: ignore[assignment]
+        return cls(weight.detach().unflatten(0, (heads, -1)), None if module.bias is None else module.bias.detach())  # type: ignore[operator]
+
+
+@dataclass(frozen=True)
+class _Event:
+    """A module call (with its number) or, where `attended` is given, a call of attention."""
+
+    call: Call | None
+    given: Tensor | None
+    returned: Tensor | None
+    attended: Attended | None = None
+
+
+class Log:
+    """Every module call and every attention call of one pass, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[_Event] = []
+        self._counts: Counter[nn.Module] = Counter()
+
+    def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
+        """A module was called."""
+        self.events.append(_Event((module, self._counts[module]), first_tensor(given), first_tensor(returned)))
+        self._counts[module] += 1
+
+    def attended(self, attended: Attended) -> None:
+        """Attention was called."""
+        self.events.append(_Event(None, None, None, attended))
+
+    def segments(self) -> list[list[_Event]]:
+        """The module calls before the first attention, between the first and the second, …, after the last."""
+        cuts = [number for number, event in enumerate(self.events) if event.attended]
+        return [self.events[start:stop] for start, stop in zip([0, *(c + 1 for c in cuts)], [*cuts, len(self.events)], strict=True)]
+
+    @property
+    def attentions(self) -> list[Attended]:
+        """The attention calls alone."""
+        return [event.attended for event in self.events if event.attended]
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """The tensor that a module was given or returned, alone or first of several."""
+    first = value[0] if isinstance(value, (tuple, list)) and value else value
+    return first if isinstance(first, Tensor) else None
+
+
+@contextmanager
+def logged(model: PreTrainedModel, log: Log) -> Iterator[None]:
+    """Within it, every module call of the model goes to the log."""
+    handles = [module.register_forward_hook(log.called) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def find_wiring(log: Log, hidden_states: Sequence[Tensor]) -> Wiring:
+    """Follow the tensors of one logged pass."""
+    segments, attentions = log.segments(), log.attentions
+    return Wiring(
+        inputs=tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False)),
+        projections=tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True)),
+        outputs=tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True)),
+    )
+
+
+def _find_state(segment: Sequence[_Event], state: Tensor) -> tuple[Call, Side] | None:
+    if call := _last(segment, lambda event: event.returned is not None and _equal(event.returned, state)):
+        return call, "returned"
+    if call := _first(segment, lambda event: event.given is not None and _equal(event.given, state)):
+        return call, "given"
+    return None
+
+
+def _first(events: Sequence[_Event], wanted: Callable[[_Event], bool]) -> Call | None:
+    return next((event.call for event in events if wanted(event)), None)
+
+
+def _last(events: Sequence[_Event], wanted: Callable[[_Event], bool]) -> Call | None:
+    return _first(events[::-1], wanted)
+
+
+def _is_linear(event: _Event) -> bool:
+    return event.call is not None and isinstance(event.call[0], (nn.Linear, Conv1D)) and event.given is not None
+
+
+def _makes(value: Tensor) -> Callable[[_Event], bool]:
+    """A linear map whose output became the values: they are a view of it, or equal to it."""
+    flat = value.transpose(1, 2).flatten(2)
+
+    def wanted(event: _Event) -> bool:
+        if not _is_linear(event) or event.returned is None:
+            return False
+        same = event.returned.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
+        return same or _equal(event.returned, flat)
+
+    return wanted
+
+
+def _reads(context: Tensor) -> Callable[[_Event], bool]:
+    flat = context.flatten(2)
+    return lambda event: _is_linear(event) and event.given is not None and _equal(event.given, flat)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.numel() == other.numel() and one.shape[-1] == other.shape[-1] and torch.equal(one.reshape(other.shape), other)

