@@ -53,6 +53,6 @@ def pure() -> LoadedModel:
     """An untrained `pure-attention` in float64, three layers of two heads, its embeddings large enough to matter."""
     torch.manual_seed(0)
     tokenizer = build_tokenizer(e.text for e in load_corpus("bistro:train").first(300))
-    config = preset("pure-attention", vocab_size=len(tokenizer), hidden_size=24, num_hidden_layers=3, num_attention_heads=2, num_labels=2)
+    config = preset("pure-attention", vocab_size=len(tokenizer), hidden_size=24, num_hidden_layers=3, num_attention_heads=2)
     config.id2label = {0: "negative", 1: "positive"}
     return load_model(SelfAttentionForSequenceClassification(config).double(), tokenizer)

@@ -82,13 +82,14 @@ class Batcher:
         stream = iter(examples)
         while window := list(islice(stream, size * WINDOW)):
             window.sort(key=lambda example: len(example.text) + len(example.pair or ""))
-            yield from (self.batch(window[start : start + size]) for start in range(0, len(window), size))
+            for alike in ([e for e in window if e.pair is None], [e for e in window if e.pair is not None]):
+                yield from (self.batch(alike[start : start + size]) for start in range(0, len(alike), size))
 
     def batch(self, examples: Sequence[Example]) -> Batch:
-        """One batch of these examples."""
-        texts: list[list[str]] = [[e.text for e in examples]]
-        if any(e.pair is not None for e in examples):
-            texts.append([e.pair or "" for e in examples])
+        """One batch of these examples: all of them pairs, or none."""
+        pairs = [e.pair for e in examples if e.pair is not None]
+        assert len(pairs) in (0, len(examples)), "a text beside pairs would be read as a pair with nothing"
+        texts = ([e.text for e in examples], pairs) if pairs else ([e.text for e in examples],)
         encoded = self.tokenizer(
             *texts,
             truncation=True,

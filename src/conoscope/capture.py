@@ -155,15 +155,26 @@ def _record(attended: Attended, weights: Tensor | None, mask: Tensor | None) -> 
         recorder.attended(attended, weights, _visible(mask, recorder.batch) if weights is not None else None)
 
 
-def _visible(mask: Float[Tensor, "b #h i j"] | None, batch: Batch) -> Int[Tensor, "b #i"]:
+def _narrow(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype == torch.float64 else dtype
+
+
+def _finite_mask(*, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor | None:
+    """The eager mask, in float64 with float32's lowest number: a model that casts its scores to float32 (Llama,
+    ModernBERT) would read float64's as -inf, and a padded row that sees no key would become NaN and spread."""
+    mask: Tensor | None = eager_mask(dtype=_narrow(dtype), **kwargs)
+    return None if mask is None else mask.to(dtype)
+
+
+def _visible(mask: Float[Tensor, "#b #h i j"] | None, batch: Batch) -> Int[Tensor, "b #i"]:
     """How many keys each query may see; pads never count, since the mask hides them."""
     if mask is None:
         return batch.real.sum(-1, keepdim=True)
-    return (mask[:, 0] > torch.finfo(mask.dtype).min / 2).sum(-1).expand(len(batch.real), -1)
+    return (mask[:, 0] > torch.finfo(_narrow(mask.dtype)).min / 2).sum(-1).expand(len(batch.real), -1)
 
 
 BACKENDS: dict[Mode, str] = {"full": "conoscope_full", "kv": "conoscope_kv"}
-for _mode, _attention, _mask in (("full", _full, eager_mask), ("kv", _kv, sdpa_mask)):
+for _mode, _attention, _mask in (("full", _full, _finite_mask), ("kv", _kv, sdpa_mask)):
     AttentionInterface.register(BACKENDS[_mode], _attention)  # type: ignore[index]
     AttentionMaskInterface.register(BACKENDS[_mode], _mask)  # type: ignore[index]
 

@@ -94,7 +94,7 @@ class Directions(Statistic):
     def sim(self) -> Float[Tensor, "*s"]:
         """Mean cosine of the pairs: (‖Σu‖² - n) / (n (n - 1)); NaN where there are no pairs."""
         n = self.count.double()
-        return (self.units.square().sum(-1) - n) / (n * (n - 1))
+        return ((self.units.square().sum(-1) - n) / (n * (n - 1))).where(n > 1, torch.nan)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Histogram(Statistic):
     def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *s"], edges: Sequence[float]) -> Self:
         """Counts over the first axis."""
         cuts = torch.tensor(edges, dtype=torch.float64, device=x.device)
-        bins = torch.bucketize(_double(x), cuts, right=True)
+        bins = torch.bucketize(_double(x).contiguous(), cuts, right=True)
         counts = torch.zeros((*x.shape[1:], len(cuts) + 1), dtype=torch.int64, device=x.device)
         counts.scatter_add_(-1, bins.movedim(0, -1), (keep & ~x.isnan()).movedim(0, -1).long())
         return cls(cuts, counts)

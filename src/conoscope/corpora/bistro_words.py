@@ -68,8 +68,9 @@ CONTRASTS = (
     "*although {lesser}, {greater}",
     "*though {lesser}, {greater}",
     "*while {lesser}, {greater}",
-    "{greater}, *although {lesser}",
-    "{greater}, even *though {lesser}",
+    "{greater}, *even *though {lesser}",
+    "{greater}, *even *if {lesser}",
+    "{greater}, *never *mind that {lesser}",
 )
 # Two phrases of opposite opinions about one subject: the greater one decides.
 SCOPES = (
