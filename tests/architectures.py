@@ -8,7 +8,13 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from conoscope.batches import Batch
 
 VOCABULARY = 99
-_ENCODER = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 37, "max_position_embeddings": 64}
+_ENCODER = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 37,
+    "max_position_embeddings": 64,
+}
 
 SHAPES: dict[str, dict[str, Any]] = {
     "bert": _ENCODER,
@@ -26,7 +32,9 @@ CAUSAL = ("gpt2", "llama")
 
 def tiny(name: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     torch.manual_seed(0)
-    config = AutoConfig.for_model(name, **SHAPES[name], vocab_size=VOCABULARY, initializer_range=0.3, pad_token_id=0, num_labels=3)
+    config = AutoConfig.for_model(
+        name, **SHAPES[name], vocab_size=VOCABULARY, initializer_range=0.3, pad_token_id=0, num_labels=3
+    )
     return AutoModelForSequenceClassification.from_config(config, dtype=dtype).eval()
 
 

@@ -1,11 +1,19 @@
 """Capture against eager, on tiny random models of every architecture, and the traps that await it."""
 
+import itertools
+
 import pytest
 import torch
-from architectures import CAUSAL, SHAPES, padded, tiny
-from transformers import AttentionMaskInterface, AutoConfig, AutoModelForSequenceClassification, BartConfig, BartForSequenceClassification
+from transformers import (
+    AttentionMaskInterface,
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    BartConfig,
+    BartForSequenceClassification,
+)
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from architectures import CAUSAL, SHAPES, padded, tiny
 from conoscope.capture import BACKENDS, Capture, Trace, _watch, attention_of, traces_of, verify
 from conoscope.errors import CaptureError
 
@@ -71,7 +79,7 @@ def test_the_layer_input_is_what_the_projections_read(name: str) -> None:
 @pytest.mark.parametrize("name", ["bert", "roberta", "albert", "distilbert", "electra", "xlm-roberta"])
 def test_on_post_norm_models_the_layer_input_is_the_hidden_state_before(name: str) -> None:
     traces = traces_of(tiny(name), padded())
-    for before, trace in zip(traces, traces[1:], strict=False):
+    for before, trace in itertools.pairwise(traces):
         if not (name in ("albert", "electra") and trace.layer == 1):
             torch.testing.assert_close(trace.input, before.hidden, rtol=0, atol=0)
 
@@ -175,7 +183,9 @@ def test_the_names_are_registered_once_and_fixed() -> None:
 
 
 def test_a_model_off_the_interface_is_refused_with_the_reason() -> None:
-    config = AutoConfig.for_model("deberta-v2", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, vocab_size=99)
+    config = AutoConfig.for_model(
+        "deberta-v2", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, vocab_size=99
+    )
     model = AutoModelForSequenceClassification.from_config(config).eval()
     with pytest.raises(CaptureError, match=r"DebertaV2ForSequenceClassification .* never called .* supported are .*BERT"):
         traces_of(model, padded())

@@ -45,7 +45,9 @@ def assert_same(one: Statistic, other: Statistic) -> None:
     assert left.keys() == right.keys()
     for name in left:
         exact = bool(EXACT & set(name.split("/")))
-        torch.testing.assert_close(left[name], right[name], rtol=0 if exact else 1e-12, atol=0 if exact else 1e-12, equal_nan=True)
+        torch.testing.assert_close(
+            left[name], right[name], rtol=0 if exact else 1e-12, atol=0 if exact else 1e-12, equal_nan=True
+        )
 
 
 def of_items(make: Maker, items: tuple[Tensor, Tensor, Tensor, list[str]], which: list[int]) -> Statistic:

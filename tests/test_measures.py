@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 import torch
-from architectures import SHAPES, padded, tiny
 
+from architectures import SHAPES, padded, tiny
 from conoscope.batches import Batch
 from conoscope.capture import Trace, traces_of
 from conoscope.corpora import Corpus, Example
@@ -43,7 +43,9 @@ class Naive:
 
     def _look(self, example: Example) -> dict[str, np.ndarray]:
         module, found = self.model.module, {}
-        inputs = self.model.tokenizer(*([example.text] if example.pair is None else [example.text, example.pair]), return_tensors="pt")
+        inputs = self.model.tokenizer(
+            *([example.text] if example.pair is None else [example.text, example.pair]), return_tensors="pt"
+        )
         module.set_attn_implementation("eager")
         handles = [
             getattr(layer.attention.self, site).register_forward_hook(
@@ -58,8 +60,12 @@ class Naive:
             handle.remove()
         module.set_attn_implementation("sdpa")
         content = [token not in self.model.tokenizer.all_special_ids for token in inputs["input_ids"][0].tolist()]
-        found |= {("hidden", layer): state[0].numpy().astype(np.float64)[content] for layer, state in enumerate(outputs.hidden_states)}
-        found |= {("weights", layer): weights[0].numpy().astype(np.float64) for layer, weights in enumerate(outputs.attentions, 1)}
+        found |= {
+            ("hidden", layer): state[0].numpy().astype(np.float64)[content] for layer, state in enumerate(outputs.hidden_states)
+        }
+        found |= {
+            ("weights", layer): weights[0].numpy().astype(np.float64) for layer, weights in enumerate(outputs.attentions, 1)
+        }
         return found
 
     def mean(self, value, site: str, layer: int) -> tuple[float, int]:  # type: ignore[no-untyped-def]
@@ -95,8 +101,12 @@ def test_sim_of_hidden_states_equals_a_double_loop_on_minilm(naive: Naive, measu
 
 @pytest.mark.parametrize("site", ["query", "key", "value"])
 @pytest.mark.parametrize("layer", [1, 3, 6])
-def test_sim_of_whole_vectors_and_of_heads_equals_a_double_loop_on_minilm(naive: Naive, measured: Result, site: str, layer: int) -> None:
-    assert cell(measured, "sim", site=site, layer=layer, head=None)[0] == pytest.approx(naive.mean(mean_cosine, site, layer)[0], abs=1e-6)
+def test_sim_of_whole_vectors_and_of_heads_equals_a_double_loop_on_minilm(
+    naive: Naive, measured: Result, site: str, layer: int
+) -> None:
+    assert cell(measured, "sim", site=site, layer=layer, head=None)[0] == pytest.approx(
+        naive.mean(mean_cosine, site, layer)[0], abs=1e-6
+    )
     for head in (1, 12):
         expected = naive.mean(lambda x, h=head: mean_cosine(x[:, 32 * (h - 1) : 32 * h]), site, layer)[0]
         assert cell(measured, "sim", site=site, layer=layer, head=head)[0] == pytest.approx(expected, abs=1e-6)
@@ -222,7 +232,9 @@ def test_entropy_of_uniform_attention_is_one(row: str, expected: float) -> None:
 def weights_trace(weights: torch.Tensor) -> Trace:
     tokens = weights.shape[-1]
     real = torch.ones(len(weights), tokens, dtype=torch.bool)
-    batch = Batch.of_ids(torch.zeros(len(weights), tokens, dtype=torch.long), real, at=torch.zeros(len(weights), dtype=torch.long))
+    batch = Batch.of_ids(
+        torch.zeros(len(weights), tokens, dtype=torch.long), real, at=torch.zeros(len(weights), dtype=torch.long)
+    )
     return Trace(1, batch, weights=weights, visible=real.sum(-1, keepdim=True))
 
 
@@ -272,7 +284,7 @@ def test_an_unknown_option_names_the_known_ones() -> None:
         request("sim:mask=none")
 
 
-def test_nothing_to_measure_raises_rather_than_makes_a_number_up(pure: LoadedModel) -> None:
+def test_nothing_to_measure_raises_rather_than_makes_a_number_up() -> None:
+    tally = Tally.for_needs(need for part in request("sim").parts() for need in part.needs.values())
     with pytest.raises(MeasureError, match="nothing to measure"):
-        tally = Tally.for_needs(need for part in request("sim").parts() for need in part.needs.values())
         table(request("sim"), tally)

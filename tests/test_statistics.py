@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from jaxtyping import TypeCheckError
+
 from conoscope.statistics import ByKey, Directions, Gram, Histogram, Moments, Sample
 
 KEEP = torch.ones(6, dtype=torch.bool)
@@ -86,3 +88,8 @@ def test_by_key_keeps_one_statistic_per_key() -> None:
     found = ByKey.of(["a", "b", "a", "b", "b", "a"], Moments, x)
     assert float(found.parts["a"].mean) == pytest.approx(float(x[[0, 2, 5]].mean()), abs=1e-12)
     assert int(found.parts["b"].count) == 3
+
+
+def test_shapes_are_checked_at_every_boundary_under_pytest() -> None:
+    with pytest.raises(TypeCheckError):
+        Directions.of(vectors(), torch.ones(5, dtype=torch.bool))

@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
 
 import numpy as np
 import torch
@@ -15,8 +14,6 @@ from conoscope.corpora.base import Example
 
 KINDS = ("special", "punctuation", "other")
 SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, -1
-WINDOW = 32
-"""How many batches of examples are sorted by length together, so that little is padded."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +69,18 @@ class Batch:
 class Batcher:
     """Turns examples into batches with one tokenizer, padded at the end, whatever the tokenizer's own habit."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, labels: Mapping[str, int], max_length: int, last_classifies: bool) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, labels: Mapping[str, int], max_length: int, last_classifies: bool
+    ) -> None:
         self.tokenizer, self.labels, self.max_length, self.last_classifies = tokenizer, labels, max_length, last_classifies
         self.truncated = 0
         self._punctuation: dict[int, bool] = {}
 
     def batches(self, examples: Iterable[Example], size: int) -> Iterator[Batch]:
-        """Batches of `size` examples of like length; the order among neighbours is not kept."""
-        stream = iter(examples)
-        while window := list(islice(stream, size * WINDOW)):
-            window.sort(key=lambda example: len(example.text) + len(example.pair or ""))
-            for alike in ([e for e in window if e.pair is None], [e for e in window if e.pair is not None]):
-                yield from (self.batch(alike[start : start + size]) for start in range(0, len(alike), size))
+        """Batches of `size` examples of like length; the order of the examples is not kept."""
+        ordered = sorted(examples, key=lambda example: len(example.text) + len(example.pair or ""))
+        for alike in ([e for e in ordered if e.pair is None], [e for e in ordered if e.pair is not None]):
+            yield from (self.batch(alike[start : start + size]) for start in range(0, len(alike), size))
 
     def batch(self, examples: Sequence[Example]) -> Batch:
         """One batch of these examples: all of them pairs, or none."""
@@ -145,7 +142,9 @@ class Batcher:
 def _is_punctuation(text: str) -> bool:
     """Only punctuation marks, as BERT counts them: ASCII that is neither letter, digit nor space, and Unicode's P."""
     marks = text.strip().removeprefix("##")
-    return bool(marks) and all((c.isascii() and c.isprintable() and not c.isalnum()) or unicodedata.category(c)[0] == "P" for c in marks)
+    return bool(marks) and all(
+        (c.isascii() and c.isprintable() and not c.isalnum()) or unicodedata.category(c)[0] == "P" for c in marks
+    )
 
 
 def _words(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:

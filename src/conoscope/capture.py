@@ -188,7 +188,9 @@ class Capture:
 
     def __init__(self, module: PreTrainedModel, mode: Mode = "full") -> None:
         if module.config.is_encoder_decoder:
-            raise CaptureError(f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder")
+            raise CaptureError(
+                f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
+            )
         self.module = module
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.wiring: Wiring | None = None
@@ -221,11 +223,14 @@ class Capture:
         name, layers, states = type(self.module).__name__, len(log.attentions), outputs.hidden_states or ()
         if not layers:
             raise CaptureError(
-                f"{name} ({self.module.config.model_type}) never called transformers' attention interface, so its attention cannot "
-                "be captured; supported are models on the interface, such as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama"
+                f"{name} ({self.module.config.model_type}) never called transformers' attention interface, so its attention "
+                "cannot be captured; supported are models on the interface, such as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, "
+                "ModernBERT, GPT-2, Llama"
             )
         if len(states) != layers + 1:
-            raise CaptureError(f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected")
+            raise CaptureError(
+                f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected"
+            )
         return find_wiring(log, states)
 
 

@@ -15,9 +15,12 @@ def listing(what: str) -> str:
     if what == "presets":
         from conoscope.models import PRESETS
 
-        return "\n".join(f"{name:15} {', '.join(f'{key} {value}' for key, value in shape.items())}" for name, shape in PRESETS.items())
+        return "\n".join(
+            f"{name:15} {', '.join(f'{key} {value}' for key, value in shape.items())}" for name, shape in PRESETS.items()
+        )
     raise ConoscopeError(f"nothing called {what!r} can be listed; known: corpora, measures, presets")
 
 
 def _block(described: dict[str, str]) -> str:
-    return f"{described['measure']}\n  {described['what']}\n  within {described['within']}; options: {described['options']}; {described['source']}"
+    facts = "; ".join((f"within {described['within']}", f"options: {described['options']}", described["source"]))
+    return f"{described['measure']}\n  {described['what']}\n  {facts}"

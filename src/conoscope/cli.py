@@ -79,12 +79,16 @@ def _train_options(command: argparse.ArgumentParser) -> None:
 def _measure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", help="a folder written by save_pretrained, or a Hub id")
     command.add_argument("corpus", help="a corpus and split, as in bistro:test, or a file of texts")
-    command.add_argument("-m", "--measure", action="append", metavar="NAME", help="a measure, as sim or sim:mask=real; again for more; default all")
+    command.add_argument(
+        "-m", "--measure", action="append", metavar="NAME", help="a measure, as sim or sim:mask=real; again for more; default all"
+    )
     command.add_argument("-o", "--out", help="the folder for tables (parquet, CSV), provenance and sums")
     command.add_argument("--batch-size", type=_positive, default=32, help="texts in a batch")
     command.add_argument("--limit", type=_positive, metavar="N", help="only the first N texts")
     command.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")
-    command.add_argument("--max-length", type=_positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes")
+    command.add_argument(
+        "--max-length", type=_positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes"
+    )
     command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
     command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
     command.add_argument("--seed", type=int, default=0, help="of a generated corpus")
@@ -176,7 +180,13 @@ def _options(given: argparse.Namespace, kind: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(given).items() if name in kind.__dataclass_fields__}
 
 
-RUN: dict[str, Callable[[argparse.Namespace], None]] = {"demo": _demo, "train": _train, "measure": _measure, "merge": _merge, "list": _list}
+RUN: dict[str, Callable[[argparse.Namespace], None]] = {
+    "demo": _demo,
+    "train": _train,
+    "measure": _measure,
+    "merge": _merge,
+    "list": _list,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

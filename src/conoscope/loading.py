@@ -2,11 +2,18 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 import conoscope.models  # noqa: F401  registers our own family with the Auto classes
 from conoscope.batches import Batcher
@@ -26,7 +33,6 @@ class LoadedModel:
     tokenizer: PreTrainedTokenizerBase
     name: str
     labels: tuple[str, ...] = ()
-    notes: list[str] = field(default_factory=list)
 
     @property
     def device(self) -> torch.device:
@@ -101,10 +107,15 @@ def _from_pretrained(
         tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)") from error
-    missing = [key for key in report["missing_keys"] if "pooler" not in key]
+        raise ModelError(
+            f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)"
+        ) from error
+    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
-        raise ModelError(f"{name} lacks the weights {missing[0]!r} and would get random ones ({len(missing)} in all); give a complete checkpoint")
+        raise ModelError(
+            f"{name} lacks the weights {missing[0]!r} and would get random ones ({len(missing)} in all); "
+            "give a complete checkpoint"
+        )
     return module, tokenizer
 
 
@@ -133,7 +144,9 @@ def _refuse_broken(module: PreTrainedModel, name: str) -> None:
 def _ready(tokenizer: PreTrainedTokenizerBase, module: PreTrainedModel, name: str) -> PreTrainedTokenizerBase:
     """A tokenizer that knows offsets and can pad."""
     if not tokenizer.is_fast:
-        raise ModelError(f"the tokenizer of {name} ({type(tokenizer).__name__}) knows no character offsets; give a fast one (tokenizer.json)")
+        raise ModelError(
+            f"the tokenizer of {name} ({type(tokenizer).__name__}) knows no character offsets; give a fast one (tokenizer.json)"
+        )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if module.config.get_text_config().pad_token_id is None:

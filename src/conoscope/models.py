@@ -69,6 +69,10 @@ def eager_attention_forward(
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
+class InProjection(nn.Linear):
+    """Queries, keys or values: drawn as torch's MultiheadAttention does, which draws the three as one (3d, d) matrix."""
+
+
 class SelfAttention(nn.Module):
     """Queries, keys and values with bias, one softmax per head, an output projection with bias."""
 
@@ -82,7 +86,8 @@ class SelfAttention(nn.Module):
         self.config = config
         self.heads = config.num_attention_heads
         self.scaling = (width // self.heads) ** -0.5
-        self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
+        self.query, self.key, self.value = (InProjection(width, width) for _ in range(3))
+        self.output = nn.Linear(width, width)
 
     def forward(self, x: Float[Tensor, "b t d"], mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """The mixed vectors, and the weights where the backend gives them."""
@@ -126,18 +131,14 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, SelfAttention):
-            for projection in (module.query, module.key, module.value):
-                # torch's MultiheadAttention draws the three at once, as one (3d, d) matrix: hence the gain.
-                init.xavier_uniform_(projection.weight, gain=0.5**0.5)
-                init.zeros_(projection.bias)
-            init.kaiming_uniform_(module.output.weight, a=math.sqrt(5))
-            init.zeros_(module.output.bias)
-        elif isinstance(module, nn.Embedding):
+        if isinstance(module, nn.Embedding):
             init.normal_(module.weight)
             if module.padding_idx is not None:
                 init.zeros_(module.weight[module.padding_idx])
-        elif module is self.classifier:
+        elif isinstance(module, InProjection):
+            init.xavier_uniform_(module.weight, gain=0.5**0.5)
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear):
             init.kaiming_uniform_(module.weight, a=math.sqrt(5))
             init.zeros_(module.bias)
 

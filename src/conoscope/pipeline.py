@@ -3,10 +3,11 @@
 import platform
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 from importlib.metadata import version
+from itertools import islice
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from transformers import PreTrainedModel
 
 from conoscope.batches import Batcher
 from conoscope.capture import Capture
+from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import CorpusError, OutputError
 from conoscope.loading import LoadedModel, load_model
@@ -22,6 +24,9 @@ from conoscope.measures import CATALOGUE, Request, request
 from conoscope.progress import Progress
 from conoscope.result import Result, claim
 from conoscope.tally import Tally
+
+WINDOW = 32
+"""How many batches of examples are sorted by length together, so that little is padded."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,9 @@ def measure(
     options: Options | None = None,
     out: str | Path | None = None,
 ) -> Result:
-    """Measure a model on a corpus in one streaming pass; with `out`, the result is saved there too.
+    """Measure a model on a corpus in one streaming pass.
+
+    With `out`, the result is saved there too, and a run that was stopped goes on where it was.
 
     >>> measure("runs/pure", "bistro:test", ["sim"])["sim"]
     """
@@ -55,12 +62,12 @@ def measure(
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(texts, chosen.max_length)
     provenance = _provenance(loaded, texts, asked, chosen)
-    if out is not None:
-        claim(out, provenance)
-    part = texts.shard(*chosen.shard)
-    result = _run(loaded, part, batcher, asked, (provenance, chosen))
+    checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
+    tally = Tally.for_needs(need for wanted in asked for block in wanted.parts() for need in block.needs.values())
+    result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
     if out is not None:
         result.save(out)
+        checkpoint.clear()
     return result
 
 
@@ -77,32 +84,22 @@ def _corpus(corpus: str | Corpus | Iterable[Example], options: Options) -> Corpu
     return (texts if options.labels else texts.unlabelled()).first(options.limit)
 
 
-def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, asked: Sequence[Request], how: tuple[dict[str, Any], Options]) -> Result:
-    provenance, options = how
-    tally = Tally.for_needs(need for wanted in asked for block in wanted.parts() for need in block.needs.values())
-    seen = _Seen()
+def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
+    (options, checkpoint), examples = how, iter(part)
+    tally, seen = checkpoint.resume(examples, tally)
+    batcher.truncated = seen.truncated
+    stream = seen.watch(examples)
     with Capture(loaded.module, "full" if tally.weights else "kv") as capture, Progress(part.size, options.progress) as progress:
-        for batch in batcher.batches(seen.watch(part), options.batch_size):
-            capture(batch.to(loaded.device), tally.add)
-            progress.advance(len(batch.ids))
+        progress.advance(seen.examples)
+        while window := list(islice(stream, options.batch_size * WINDOW)):
+            for batch in batcher.batches(window, options.batch_size):
+                capture(batch.to(loaded.device), tally.add)
+                progress.advance(len(batch.ids))
+            seen.truncated = batcher.truncated
+            checkpoint.keep(tally, seen)
     if not seen.examples:
         raise CorpusError(f"{part} has no examples to measure; look at --limit and --shard, or give another corpus")
-    found = {"examples": seen.examples, "digest": seen.digest, "truncated": batcher.truncated}
-    return Result(tally.on_cpu(), {**provenance, "seen": found})
-
-
-@dataclass
-class _Seen:
-    """Counts the examples that pass, and adds up their hashes: a digest that merges as the sums do."""
-
-    examples: int = 0
-    digest: int = 0
-
-    def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
-        for example in examples:
-            self.examples += 1
-            self.digest = (self.digest + example.digest) % 2**63
-            yield example
+    return Result(tally.on_cpu(), {**checkpoint.provenance, "seen": vars(seen)})
 
 
 def _provenance(loaded: LoadedModel, corpus: Corpus, asked: Sequence[Request], options: Options) -> dict[str, Any]:
@@ -116,11 +113,13 @@ def _provenance(loaded: LoadedModel, corpus: Corpus, asked: Sequence[Request], o
             "hash": loaded.digest(),
             "labels": list(loaded.labels),
         },
-        "corpus": {"name": corpus.name, "split": corpus.split, "labels": list(corpus.labels)},
+        "corpus": {"name": corpus.name, "split": corpus.split, "labels": list(corpus.labels), "seed": corpus.seed},
         "measures": [wanted.name for wanted in asked],
         "options": {key: value for key, value in asdict(options).items() if key in ("dtype", "limit", "max_length")},
         "shards": ["{}/{}".format(*options.shard)],
         "versions": {**{name: version(name) for name in packages}, "python": platform.python_version()},
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "notes": ["keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"],
+        "notes": [
+            "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
+        ],
     }

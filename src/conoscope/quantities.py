@@ -88,7 +88,11 @@ def attention_entropy(trace: Trace, row: str) -> Arrays | None:
         return None
     weights = trace.weights.float() if trace.weights.dtype in (torch.float16, torch.bfloat16) else trace.weights
     keys = trace.visible.expand_as(trace.batch.real)
-    return (_mean_entropy(weights, keys, trace.batch) if row == "all" else _cls_entropy(weights, keys, trace.batch, with_itself=row == "cls"),)
+    return (
+        _mean_entropy(weights, keys, trace.batch)
+        if row == "all"
+        else _cls_entropy(weights, keys, trace.batch, with_itself=row == "cls"),
+    )
 
 
 def _mean_entropy(weights: Float[Tensor, "b h t t"], keys: Int[Tensor, "b t"], batch: Batch) -> Float[Tensor, "b h"]:
@@ -96,7 +100,9 @@ def _mean_entropy(weights: Float[Tensor, "b h t t"], keys: Int[Tensor, "b t"], b
     return entropies.where(batch.real[:, None], 0.0).sum(-1) / batch.real.sum(-1)[:, None]
 
 
-def _cls_entropy(weights: Float[Tensor, "b h t t"], keys: Int[Tensor, "b t"], batch: Batch, with_itself: bool) -> Float[Tensor, "b h"]:
+def _cls_entropy(
+    weights: Float[Tensor, "b h t t"], keys: Int[Tensor, "b t"], batch: Batch, with_itself: bool
+) -> Float[Tensor, "b h"]:
     """NaN where a sentence has no [CLS]."""
     where, rows = batch.cls.clamp_min(0), torch.arange(len(batch.cls), device=weights.device)
     p, n = weights[rows, :, where], keys[rows, where]

@@ -1,7 +1,7 @@
 """Result: what was measured, as tables, with the sums they were read from and where they came from."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 IDENTITY = ("model", "corpus", "measures", "options")
 """What two results must share to be parts of one."""
+PARTIAL = ("partial", "partial.new")
+"""What a run that was stopped leaves in its folder."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Result:
             _write_parquet(frame, where / f"{stem}.parquet", self.provenance)
             frame.to_csv(where / f"{stem}.csv", index=False)
         self.tally.save(where)
-        (where / "provenance.json").write_text(json.dumps(self.provenance, indent=2, ensure_ascii=False) + "\n")
+        write_provenance(where, self.provenance)
         return where
 
     @classmethod
@@ -72,10 +74,10 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     where = Path(folder)
     if where.is_file():
         raise OutputError(f"{where} is a file; give -o a folder")
-    if where.is_dir() and any(where.iterdir()):
+    if where.is_dir() and any(path.name not in PARTIAL for path in where.iterdir()):
         if not (where / "provenance.json").is_file():
             raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
-        if (differing := _differences(read_provenance(where), provenance)) is not None:
+        if (differing := differences(read_provenance(where), provenance)) is not None:
             raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -84,19 +86,28 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     return where
 
 
+def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
+    """Write provenance.json."""
+    (folder / "provenance.json").write_text(json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
+
+
 def read_provenance(folder: Path) -> dict[str, Any]:
     """What provenance.json says."""
     try:
         found: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
     except (OSError, ValueError) as error:
-        raise OutputError(f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o") from error
+        raise OutputError(
+            f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
+        ) from error
     return found
 
 
-def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    for key in (*IDENTITY, "shards"):
-        if one.get(key) != other.get(key):
-            return f"its {key} is {_short(one.get(key))}, not {_short(other.get(key))}"
+def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence[str] = (*IDENTITY, "shards")) -> str | None:
+    """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies."""
+    for key in keys:
+        left, right = ({**p[key], "name": ""} if key == "model" else p[key] for p in (one, other))
+        if left != right:
+            return f"{key} {_short(one[key])}, not {_short(other[key])}"
     return None
 
 
@@ -105,12 +116,13 @@ def _short(value: Any) -> str:
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    for key in IDENTITY:
-        if one[key] != other[key]:
-            raise OutputError(f"these are not parts of one result: {key} is {_short(one[key])} here and {_short(other[key])} there")
+    if (differing := differences(one, other, IDENTITY)) is not None:
+        raise OutputError(f"these are not parts of one result ({differing}); merge what was measured alike")
     counts = {shard.partition("/")[2] for shard in (*one["shards"], *other["shards"])}
     if len(counts) > 1:
-        raise OutputError(f"these shards overlap: the corpus was cut into {' and into '.join(sorted(counts))}; merge the parts of one cut")
+        raise OutputError(
+            f"these shards overlap: the corpus was cut into {' and into '.join(sorted(counts))}; merge the parts of one cut"
+        )
     twice = set(one["shards"]) & set(other["shards"])
     if twice:
         raise OutputError(f"shard {one_of(twice)} is there twice and would be counted twice; merge each shard once")
@@ -152,7 +164,12 @@ def _numbers(reading: Reading, head: int) -> dict[str, Any]:
     """The numbers of one row; where nothing was counted there is no value."""
     n = int(reading.n[head])
     value = float(reading.value[head]) if n else None
-    return {"value": value, "sd": float(reading.sd[head]), "n": n, **{name: array[head].item() for name, array in reading.more.items()}}
+    return {
+        "value": value,
+        "sd": float(reading.sd[head]),
+        "n": n,
+        **{name: array[head].item() for name, array in reading.more.items()},
+    }
 
 
 def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any]) -> None:

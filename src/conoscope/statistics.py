@@ -218,7 +218,9 @@ class ByKey(Statistic):
     def state(self) -> dict[str, Tensor]:
         """Every part's numbers, under the part's kind and key."""
         return {
-            f"{type(part).__name__}/{name}/{key}": tensor for key, part in sorted(self.parts.items()) for name, tensor in part.state().items()
+            f"{type(part).__name__}/{name}/{key}": tensor
+            for key, part in sorted(self.parts.items())
+            for name, tensor in part.state().items()
         }
 
     @classmethod

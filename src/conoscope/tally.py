@@ -109,14 +109,21 @@ class Tally:
             described = json.loads((folder / "tally.json").read_text())
             tensors = load_file(folder / "tally.safetensors")
         except (OSError, ValueError, SafetensorError) as error:
-            raise OutputError(f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o") from error
+            raise OutputError(
+                f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
+            ) from error
         if described["format"] != FORMAT:
             raise OutputError(f"{folder} was written in format {described['format']}, and this is format {FORMAT}; measure again")
         needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
-        return cls(needs, {(needs[e["need"]], e["layer"]): _restore(needs[e["need"]], f"{i}/", tensors) for i, e in enumerate(described["sums"])})
+        return cls(
+            needs,
+            {
+                (needs[e["need"]], e["layer"]): _restore(needs[e["need"]], f"{i}/", tensors)
+                for i, e in enumerate(described["sums"])
+            },
+        )
 
 
 def _restore(need: Need, prefix: str, tensors: Mapping[str, Tensor]) -> Statistic:
     state = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     return Statistic.kinds[need.statistic].restore(state)
-

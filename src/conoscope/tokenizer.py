@@ -21,7 +21,9 @@ def build_tokenizer(texts: Iterable[str], vocabulary_size: int | None = None) ->
     vocabulary = {word: number for number, word in enumerate((*SPECIAL, *ranked[:vocabulary_size]))}
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A", pair=f"{CLS} $A {SEPARATOR} $B", special_tokens=[(mark, vocabulary[mark]) for mark in (CLS, SEPARATOR)]
+        single=f"{CLS} $A",
+        pair=f"{CLS} $A {SEPARATOR} $B",
+        special_tokens=[(mark, vocabulary[mark]) for mark in (CLS, SEPARATOR)],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

@@ -186,7 +186,9 @@ class _EpochLines(TrainerCallback):  # type: ignore[misc]
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         scores = _scores(kwargs["metrics"])
-        print(f"epoch {state.epoch:.0f}: validation loss {scores['loss']:.4f}, accuracy {scores['accuracy']:.4f}", file=sys.stderr)
+        print(
+            f"epoch {state.epoch:.0f}: validation loss {scores['loss']:.4f}, accuracy {scores['accuracy']:.4f}", file=sys.stderr
+        )
 
 
 def _accuracy(predicted: EvalPrediction) -> dict[str, float]:

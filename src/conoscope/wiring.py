@@ -102,7 +102,9 @@ class Log:
     def segments(self) -> list[list[_Event]]:
         """The module calls before the first attention, between the first and the second, …, after the last."""
         cuts = [number for number, event in enumerate(self.events) if event.attended]
-        return [self.events[start:stop] for start, stop in zip([0, *(c + 1 for c in cuts)], [*cuts, len(self.events)], strict=True)]
+        return [
+            self.events[start:stop] for start, stop in zip([0, *(c + 1 for c in cuts)], [*cuts, len(self.events)], strict=True)
+        ]
 
     @property
     def attentions(self) -> list[Attended]:
@@ -132,7 +134,9 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor]) -> Wiring:
     segments, attentions = log.segments(), log.attentions
     return Wiring(
         inputs=tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False)),
-        projections=tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True)),
+        projections=tuple(
+            _first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True)
+        ),
         outputs=tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True)),
     )
 

@@ -1,7 +1,7 @@
 """Corpora: `load_corpus("name:split")`, or a file. One short module per corpus."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conoscope.corpora.base import Corpus, Example, stable_hash
@@ -20,15 +20,19 @@ class Entry:
     load: Callable[[str, int], Corpus]
 
 
+def _topics(split: str, seed: int) -> Corpus:
+    return bistro_topics(split, 20, seed)
+
+
 CORPORA: dict[str, Entry] = {
     "bistro": Entry("restaurant reviews, negative or positive; half of them have a twin of the same words", bistro),
     "bistro-stars": Entry("restaurant reviews with 1 to 5 stars", bistro_stars),
-    "bistro-topics": Entry("which dish was eaten; bistro-topics-50 asks for 50 of up to 200 dishes", lambda s, seed: bistro_topics(s, 20, seed)),
+    "bistro-topics": Entry("which dish was eaten; bistro-topics-50 for 50 of up to 200 dishes", _topics),
 }
 
 
 def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0) -> Corpus:
-    """A corpus by name and split ("bistro:test"; the split is "test" where none is given), or a file of texts.
+    """A corpus by name and split ("bistro:test"; test where no split is given), or a file of texts.
 
     >>> load_corpus("bistro:train")
     >>> load_corpus("reviews.csv", Columns(text="review", label="stars"))
@@ -40,7 +44,10 @@ def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0) -> Cor
     if stem == "bistro-topics" and number.isdecimal():
         return bistro_topics(split or "test", int(number), seed)
     if name not in CORPORA:
-        raise CorpusError(f"no corpus {name!r}, and no such file; known corpora: {one_of(CORPORA)}; or give a .csv, .tsv, .jsonl or .parquet file")
+        raise CorpusError(
+            f"no corpus {name!r}, and no such file; known corpora: {one_of(CORPORA)}; "
+            "or give a .csv, .tsv, .jsonl or .parquet file"
+        )
     return CORPORA[name].load(split or "test", seed)
 
 
@@ -55,6 +62,6 @@ def splits_of(spec: str, columns: Columns | None = None, seed: int = 0) -> dict[
         def read() -> Iterator[Example]:
             return (e for e in whole if (stable_hash(f"{seed} {e.text} {e.pair}") % 10 == 0) is held_out)
 
-        return Corpus(whole.name, split, whole.labels, read)
+        return replace(whole, split=split, read=read, size=None, seed=seed)
 
     return {"train": part("train", held_out=False), "validation": part("validation", held_out=True)}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from conoscope.errors import CorpusError
@@ -36,7 +36,7 @@ class Example:
 class Corpus:
     """A named, lazy, ordered stream of examples; iterate it as often as you like.
 
-    `labels` fixes the order of the classes and is empty where nothing is labelled.
+    `labels` fixes the order of the classes and is empty where nothing is labelled; `seed` is that of a generated one.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Corpus:
     labels: tuple[str, ...]
     read: Callable[[], Iterator[Example]]
     size: int | None = None
+    seed: int | None = None
 
     def __iter__(self) -> Iterator[Example]:
         return self.read()
@@ -59,10 +60,7 @@ class Corpus:
     @classmethod
     def of(cls, examples: Iterable[Example], name: str = "examples") -> "Corpus":
         """A corpus from any iterable of examples; those without an id are numbered."""
-        numbered = tuple(
-            example if example.id else Example(example.text, example.label, example.pair, example.rationale, f"{name}:{number}")
-            for number, example in enumerate(examples, 1)
-        )
+        numbered = tuple(e if e.id else replace(e, id=f"{name}:{number}") for number, e in enumerate(examples, 1))
         labels = dict.fromkeys(example.label for example in numbered if example.label is not None)
         return cls(name, "", tuple(labels), lambda: iter(numbered), len(numbered))
 
@@ -71,22 +69,22 @@ class Corpus:
         if limit is None:
             return self
         size = None if self.size is None else min(limit, self.size)
-        return Corpus(self.name, self.split, self.labels, lambda: islice(self.read(), limit), size)
+        return replace(self, read=lambda: islice(self.read(), limit), size=size)
 
     def shard(self, index: int, count: int) -> "Corpus":
         """Part `index` of `count` (both from 1): every count-th example."""
         if not 1 <= index <= count:
             raise CorpusError(f"no shard {index}/{count}: the first number goes from 1 to {count}; for example --shard 1/{count}")
         size = None if self.size is None else (self.size - index) // count + 1
-        return Corpus(self.name, self.split, self.labels, lambda: islice(self.read(), index - 1, None, count), size)
+        return replace(self, read=lambda: islice(self.read(), index - 1, None, count), size=size)
 
     def unlabelled(self) -> "Corpus":
         """The same texts, without labels."""
 
         def read() -> Iterator[Example]:
-            return (Example(e.text, None, e.pair, e.rationale, e.id) for e in self.read())
+            return (replace(example, label=None) for example in self.read())
 
-        return Corpus(self.name, self.split, (), read, self.size)
+        return replace(self, labels=(), read=read)
 
 
 def stable_hash(text: str) -> int:

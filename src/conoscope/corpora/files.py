@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ def read_file(path: Path, columns: Columns) -> Corpus:
     wanted = Columns(columns.text, label, columns.pair, columns.rationale)
     for column in filter(None, (wanted.text, wanted.label, wanted.pair, wanted.rationale)):
         if column not in first:
-            raise CorpusError(f"{path} has no column {column!r}; it has {one_of(first)}; choose with --text, --pair, --label, --rationale")
+            raise CorpusError(
+                f"{path} has no column {column!r}; it has {one_of(first)}; choose with --text, --pair, --label, --rationale"
+            )
     labels, size = _scan(rows(path), path, label)
 
     def read() -> Iterator[Example]:
@@ -75,8 +77,10 @@ def _example(row: Mapping[str, Any], line: int, path: Path, columns: Columns) ->
         return example
     flags = _flags(row.get(columns.rationale), where)
     if flags is not None and len(flags) != len(example.words):
-        raise CorpusError(f"{where}: the rationale has {len(flags)} flags for {len(example.words)} words; give one 0 or 1 per whitespace word")
-    return Example(example.text, example.label, example.pair, flags, example.id)
+        raise CorpusError(
+            f"{where}: the rationale has {len(flags)} flags for {len(example.words)} words; give one 0 or 1 per whitespace word"
+        )
+    return replace(example, rationale=flags)
 
 
 def _text(row: Mapping[str, Any], column: str, where: str) -> str:
@@ -134,7 +138,9 @@ def _json_lines(path: Path) -> Iterator[Row]:
             except (ValueError, RecursionError) as error:
                 raise CorpusError(f"{path}:{number}: not JSON ({error}); give one object per line") from error
             if not isinstance(row, dict):
-                raise CorpusError(f"{path}:{number}: a {type(row).__name__} where an object is expected; give one object per line")
+                raise CorpusError(
+                    f"{path}:{number}: a {type(row).__name__} where an object is expected; give one object per line"
+                )
             yield number, row
 
 

@@ -1,0 +1,77 @@
+"""Checkpoint: what a stopped run had summed, so that the same command goes on from there."""
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from conoscope.corpora import Example
+from conoscope.errors import OutputError
+from conoscope.result import Result, differences, write_provenance
+from conoscope.tally import Tally
+
+EVERY = 60.0
+
+
+@dataclass
+class Seen:
+    """Counts the examples that pass, and adds up their hashes: a digest that merges as the sums do."""
+
+    examples: int = 0
+    digest: int = 0
+    truncated: int = 0
+
+    def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """The same examples, counted as they pass."""
+        for example in examples:
+            self.examples += 1
+            self.digest = (self.digest + example.digest) % 2**63
+            yield example
+
+
+@dataclass
+class Checkpoint:
+    """The folder `partial` inside of a run's output folder; nothing at all for a run without one."""
+
+    out: Path | None
+    provenance: Mapping[str, Any]
+    _saved: float = field(default_factory=time.monotonic)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the sums so far are kept."""
+        return None if self.out is None else self.out / "partial"
+
+    def resume(self, examples: Iterator[Example], tally: Tally) -> tuple[Tally, Seen]:
+        """The tally of an earlier run of the same command, its examples skipped; the given tally where there is none."""
+        if self.folder is None or not (self.folder / "provenance.json").is_file():
+            return tally, Seen()
+        before = Result.load(self.folder)
+        done = Seen(**before.provenance["seen"])
+        skipped = Seen(truncated=done.truncated)
+        for _ in skipped.watch(islice(examples, done.examples)):
+            pass
+        if skipped != done or differences(before.provenance, self.provenance) is not None:
+            raise OutputError(f"{self.folder} was left by another run, or the corpus has changed since; remove it to begin anew")
+        return before.tally, done
+
+    def keep(self, tally: Tally, seen: Seen) -> None:
+        """Save the sums so far, once a minute at the most."""
+        if self.folder is None or time.monotonic() - self._saved < EVERY:
+            return
+        new = self.folder.with_name("partial.new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        tally.on_cpu().save(new)
+        write_provenance(new, {**self.provenance, "seen": vars(seen)})
+        shutil.rmtree(self.folder, ignore_errors=True)
+        new.rename(self.folder)
+        self._saved = time.monotonic()
+
+    def clear(self) -> None:
+        """The run is complete: nothing is left to resume."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,111 @@
+"""What a batch knows of its tokens: kinds, words, padding, the classifying token."""
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from conoscope.batches import KINDS, Batcher
+from conoscope.corpora import Corpus, Example
+from conoscope.loading import LoadedModel
+from conoscope.tokenizer import build_tokenizer
+
+
+@pytest.fixture
+def batcher(minilm: LoadedModel) -> Batcher:
+    return minilm.batcher(Corpus.of([Example("x")]))
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    """A tokenizer of GPT-2's kind: bytes, no [CLS], one token for beginning, end and unknown."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: number for number, token in enumerate(["<|endoftext|>", *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    end = "<|endoftext|>"
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=end, bos_token=end, eos_token=end, pad_token=end)
+
+
+def test_kinds_tell_special_punctuation_and_other_tokens_apart(batcher: Batcher, minilm: LoadedModel) -> None:
+    batch = batcher.batch([Example("The soup, well: $5!"), Example("Hi.")])
+    tokens = [minilm.tokenizer.convert_ids_to_tokens(row.tolist()) for row in batch.inputs["input_ids"]]
+    kinds = {token: KINDS[kind] for token, kind in zip(tokens[0], batch.kind[0].tolist(), strict=True)}
+    assert kinds == {
+        "[CLS]": "special", "the": "other", "soup": "other", ",": "punctuation", "well": "other",
+        ":": "punctuation", "$": "punctuation", "5": "other", "!": "punctuation", "[SEP]": "special",
+    }  # fmt: skip
+    assert batch.kind[1].tolist() == [0, 2, 1, 0, *[-1] * 6]
+
+
+def test_subwords_belong_to_their_whitespace_word(batcher: Batcher) -> None:
+    """ "unsalty," is cut into several pieces and a comma: all of them are word 1."""
+    example = Example("The unsalty, soup")
+    words = batcher.batch([example]).word[0].tolist()
+    assert words[0] == words[-1] == -1
+    assert words[1] == 0
+    assert set(words[2:-2]) == {1}
+    assert len(words) > 6
+    assert words[-2] == 2
+    assert len(example.words) == 3
+
+
+def test_words_of_a_pair_are_numbered_on(batcher: Batcher) -> None:
+    words = batcher.batch([Example("two words", pair="and three more")]).word[0].tolist()
+    assert words == [-1, 0, 1, -1, 2, 3, 4, -1]
+
+
+def test_byte_level_tokens_with_a_leading_space_belong_to_the_word_after_it() -> None:
+    batch = Batcher(byte_level(), {}, 100, last_classifies=True).batch([Example("ab cd")])
+    assert batch.word[0].tolist() == [0, 0, -1, 1, 1]
+
+
+@pytest.mark.parametrize("text", ["a\u2003b", "  lead and trail  ", "e\u0301te\u0301 chaud", "👩‍🍳 soup", "\u202ertl\u202c x"])
+def test_words_count_as_python_splits(batcher: Batcher, text: str) -> None:
+    words = batcher.batch([Example(text)]).word[0]
+    assert int(words.max()) == len(text.split()) - 1
+
+
+def test_pads_are_not_real_and_stand_at_the_end_whatever_the_tokenizer_prefers(minilm: LoadedModel) -> None:
+    batcher = minilm.batcher(Corpus.of([Example("x")]))
+    batcher.tokenizer.padding_side = "left"
+    try:
+        batch = batcher.batch([Example("a long sentence about soup"), Example("soup")])
+    finally:
+        batcher.tokenizer.padding_side = "right"
+    assert batch.real.tolist() == [[True] * 7, [True] * 3 + [False] * 4]
+
+
+def test_the_classifying_token_is_cls_or_else_the_last_one_of_a_classifier(batcher: Batcher) -> None:
+    examples = [Example("ab"), Example("abcd")]
+    assert batcher.batch(examples).cls.tolist() == [0, 0]
+    assert Batcher(byte_level(), {}, 100, last_classifies=True).batch(examples).cls.tolist() == [1, 3]
+    assert Batcher(byte_level(), {}, 100, last_classifies=False).batch(examples).cls.tolist() == [-1, -1]
+
+
+def test_unknown_words_are_not_special_and_not_content() -> None:
+    batcher = Batcher(build_tokenizer(["the soup"]), {}, 100, last_classifies=True)
+    batch = batcher.batch([Example("the zebra")])
+    assert batch.kind[0].tolist() == [0, 2, 2]
+    assert batch.unknown[0].tolist() == [False, False, True]
+    assert batch.content[0].tolist() == [False, True, False]
+
+
+def test_texts_beyond_the_longest_input_are_cut_and_counted(minilm: LoadedModel) -> None:
+    batcher = minilm.batcher(Corpus.of([Example("x")]), max_length=8)
+    batch = batcher.batch([Example("soup " * 50), Example("soup")])
+    assert batch.real.sum(-1).tolist() == [8, 3]
+    assert batcher.truncated == 1
+
+
+def test_batches_hold_every_example_once_and_never_mix_pairs_with_texts(batcher: Batcher) -> None:
+    examples = list(Corpus.of([Example(f"soup {n}" * (n % 7 + 1), pair="no" if n % 3 else None) for n in range(100)]))
+    batches = list(batcher.batches(examples, 8))
+    assert sorted(name for batch in batches for name in batch.ids) == sorted(e.id for e in examples)
+    assert all(len({examples[int(name.split(":")[1]) - 1].pair for name in batch.ids}) == 1 for batch in batches)
+
+
+def test_a_batch_moves_and_shrinks_whole(batcher: Batcher) -> None:
+    batch = batcher.batch([Example("soup"), Example("bread")]).to(torch.device("cpu")).rows(1)
+    assert {len(tensor) for tensor in (*batch.inputs.values(), batch.real, batch.kind, batch.word, batch.cls, batch.label)} == {1}
+    assert len(batch.ids) == 1

@@ -1,0 +1,192 @@
+"""The command line, as a stranger uses it: what it prints, what it writes, and how it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForSequenceClassification
+
+from architectures import SHAPES
+from conoscope.cli import COMMANDS, main
+from conoscope.loading import LoadedModel
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, pure: LoadedModel) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    pure.module.float().save_pretrained(folder)
+    pure.module.double()
+    pure.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line that a refused command prints."""
+    assert main([str(argument) for argument in arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("conoscope: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from conoscope.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+print("HEAVY", sorted({"torch", "transformers", "numpy", "pandas", "pyarrow", "tqdm"} & set(sys.modules)))
+"""
+    assert "HEAVY []" in python(code)
+
+
+def test_the_measuring_core_imports_neither_pandas_nor_pyarrow_nor_sklearn() -> None:
+    code = """
+import sys
+blocked = ("pandas", "pyarrow", "altair", "sklearn")
+for name in blocked:
+    sys.modules[name] = None
+import conoscope.capture, conoscope.statistics, conoscope.tally, conoscope.measures
+print("fine")
+"""
+    assert python(code).strip() == "fine"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"example: conoscope {command}" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_measure_prints_tables_and_writes_parquet_csv_and_provenance(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["measure", str(model), "bistro:test", "--limit", "20", "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "sim, by layer" in printed
+    assert f"20 examples; tables, provenance and sums written to {out}" in printed
+    frame = pd.read_parquet(out / "sim.parquet")
+    assert list(frame.columns[:5]) == ["measure", "site", "layer", "head", "mask"]
+    assert list(frame.columns[5:8]) == ["value", "sd", "n"]
+    assert frame["head"].isna().any()
+    pd.testing.assert_frame_equal(
+        frame, pd.read_csv(out / "sim.csv", dtype={"head": "Int64", "layer": "Int64", "n": "Int64"}), check_dtype=False
+    )
+    provenance = json.loads((out / "provenance.json").read_text())
+    assert json.loads(pq.read_schema(out / "sim.parquet").metadata[b"conoscope"]) == provenance
+    assert provenance["model"]["hash"]
+    assert provenance["corpus"] == {"name": "bistro", "split": "test", "labels": ["negative", "positive"], "seed": 0}
+    assert provenance["seen"]["examples"] == 20
+    assert "torch" in provenance["versions"]
+
+
+def test_shards_merge_into_the_whole(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["measure", str(model), "bistro:test", "--limit", "21", "--dtype", "float64"]
+    assert main([*command, "-o", str(tmp_path / "whole")]) == 0
+    parts = [str(tmp_path / f"part-{number}") for number in (1, 2, 3)]
+    for number, part in enumerate(parts, 1):
+        assert main([*command, "--shard", f"{number}/3", "-o", part]) == 0
+    assert main(["merge", *parts, "-o", str(tmp_path / "merged")]) == 0
+    whole, merged = (pd.read_parquet(tmp_path / name / "sim.parquet") for name in ("whole", "merged"))
+    pd.testing.assert_frame_equal(whole, merged, rtol=0, atol=1e-9)
+    capsys.readouterr()
+    assert main(["merge", *parts[:2], "-o", str(tmp_path / "two")]) == 0
+    assert "not the whole corpus: no shard 3/3" in capsys.readouterr().err
+    assert "shard 1/3 is there twice" in refusal(capsys, "merge", parts[0], parts[0], "-o", tmp_path / "twice")
+    assert "shards overlap" in refusal(capsys, "merge", parts[0], tmp_path / "whole", "-o", tmp_path / "mixed")
+    assert "no results can be read" in refusal(capsys, "merge", tmp_path / "nothing", "-o", tmp_path / "none")
+
+
+def test_an_output_folder_with_other_results_is_refused_and_left_alone(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["measure", str(model), "bistro:test", "-m", "sim", "-o", str(out), "--limit"]
+    assert main([*command, "5"]) == 0
+    assert main([*command, "5"]) == 0
+    before = (out / "sim.csv").read_text()
+    capsys.readouterr()
+    assert "holds other results" in refusal(capsys, *command, "6")
+    assert (out / "sim.csv").read_text() == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    assert "holds files that are not conoscope's" in refusal(capsys, "measure", model, "bistro:test", "-o", tmp_path / "mine")
+
+
+def test_a_file_with_named_columns_is_measured(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "reviews.csv").write_text("review,mood\nthe soup was cold,negative\nthe soup was good,positive\n")
+    assert main(["measure", str(model), str(tmp_path / "reviews.csv"), "--text", "review", "--label", "mood", "-m", "sim"]) == 0
+    assert "sim, by layer" in capsys.readouterr().out
+
+
+def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "odd.csv").write_text("text,label\nfine soup,neutral\n")
+    (tmp_path / "row.csv").write_text("text,label\nfine soup,positive\n,negative\n")
+    assert "no corpus 'nowhere'" in refusal(capsys, "measure", model, "nowhere:test")
+    assert "no split 'dev'" in refusal(capsys, "measure", model, "bistro:dev")
+    assert "has no column 'review'" in refusal(capsys, "measure", model, tmp_path / "odd.csv", "--text", "review")
+    assert "is empty" in refusal(capsys, "measure", model, tmp_path / "empty.csv")
+    assert "row.csv:3: the column 'text' has no text" in refusal(capsys, "measure", model, tmp_path / "row.csv")
+    assert "has the label 'neutral'" in refusal(capsys, "measure", model, tmp_path / "odd.csv")
+    assert "no measure 'gates'; known measures: attention_entropy, sim" in refusal(
+        capsys, "measure", model, "bistro:test", "-m", "gates"
+    )
+    assert "cannot load the model" in refusal(capsys, "measure", tmp_path / "no-model", "bistro:test")
+    assert main(["measure", str(model), str(tmp_path / "odd.csv"), "--no-labels"]) == 0
+
+
+def test_a_checkpoint_with_nan_is_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in model.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["classifier.weight"][0] = float("nan")
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert "holds NaN or infinity in 'classifier.weight'" in refusal(capsys, "measure", tmp_path, "bistro:test")
+
+
+def test_deberta_is_refused_with_what_is_supported(pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = {**SHAPES["bert"], "vocab_size": len(pure.tokenizer), "id2label": {0: "negative", 1: "positive"}}
+    AutoModelForSequenceClassification.from_config(AutoConfig.for_model("deberta-v2", **shape)).save_pretrained(tmp_path)
+    pure.tokenizer.save_pretrained(tmp_path)
+    assert "never called transformers' attention interface" in refusal(capsys, "measure", tmp_path, "bistro:test", "--limit", "4")
+
+
+def test_text_that_would_steer_a_terminal_is_not_printed_as_such(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("text,label\nfine soup,\x1b[31mred\n")
+    assert "\x1b" not in refusal(capsys, "measure", model, tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "x", "1"])
+def test_a_shard_that_makes_no_sense_is_refused(shard: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["measure", "m", "c", "--shard", shard])
+    assert stopped.value.code == 2
+    assert "is not I/N with I from 1 to N, such as 1/4" in capsys.readouterr().err
+
+
+def test_a_shard_with_nothing_in_it_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "has no examples to measure" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "--shard", "3/3")
+
+
+@pytest.mark.parametrize(("what", "name"), [("measures", "sim"), ("corpora", "bistro-topics"), ("presets", "pure-attention")])
+def test_list_names_what_there_is(what: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", what]) == 0
+    assert name in capsys.readouterr().out

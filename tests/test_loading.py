@@ -1,0 +1,88 @@
+"""Loading models: what is accepted, and what is refused with one clear line."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from architectures import tiny
+from conoscope.corpora import Corpus, Example
+from conoscope.errors import ModelError
+from conoscope.loading import LoadedModel, load_model
+
+
+@pytest.fixture
+def saved(tmp_path: Path, pure: LoadedModel) -> Path:
+    pure.module.save_pretrained(tmp_path)
+    pure.tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_folder_that_is_not_there_is_named() -> None:
+    with pytest.raises(
+        ModelError, match=r"cannot load the model 'no/such/model'.*expected a folder written by save_pretrained, or a Hub id"
+    ):
+        load_model("no/such/model")
+
+
+def test_weights_that_are_not_numbers_are_refused_by_name(saved: Path) -> None:
+    weights = load_file(saved / "model.safetensors")
+    weights["layers.1.attention.key.weight"][0, 0] = torch.nan
+    save_file(weights, saved / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"holds NaN or infinity in 'layers\.1\.attention\.key\.weight'"):
+        load_model(saved)
+
+
+def test_missing_weights_are_not_made_up(saved: Path) -> None:
+    weights = load_file(saved / "model.safetensors")
+    del weights["layers.2.attention.query.weight"]
+    save_file(weights, saved / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lacks the weights 'layers\.2\.attention\.query\.weight'"):
+        load_model(saved)
+
+
+def test_a_module_comes_with_its_tokenizer() -> None:
+    with pytest.raises(ModelError, match=r"came without a tokenizer; pass load_model\(module, tokenizer=...\)"):
+        load_model(tiny("bert"))
+
+
+def test_unknown_devices_and_dtypes_are_refused(saved: Path) -> None:
+    with pytest.raises(ModelError, match="no dtype 'float8'; known: bfloat16, float16, float32, float64"):
+        load_model(saved, dtype="float8")
+    with pytest.raises(ModelError, match="no device 'abacus' on this machine; try --device cpu"):
+        load_model(saved, device="abacus")
+
+
+def test_a_padding_token_is_found_for_models_without_one(pure: LoadedModel) -> None:
+    tokenizer, model = type(pure.tokenizer)(tokenizer_object=pure.tokenizer.backend_tokenizer, eos_token="<sep>"), tiny("gpt2")
+    model.config.pad_token_id = None
+    loaded = load_model(model, tokenizer)
+    assert loaded.tokenizer.pad_token == "<sep>"
+    assert model.config.pad_token_id == tokenizer.pad_token_id
+
+
+def test_labels_go_by_name_and_those_the_model_lacks_are_refused(pure: LoadedModel) -> None:
+    assert pure.label_numbers(Corpus.of([Example("x", "Positive"), Example("x", "negative")])) == {"Positive": 1, "negative": 0}
+    with pytest.raises(ModelError, match=r"has the label 'neutral', which .* does not have \(it has negative, positive\)"):
+        pure.label_numbers(Corpus.of([Example("x", "neutral")]))
+
+
+def test_labels_go_by_number_where_the_model_has_no_names(pure: LoadedModel) -> None:
+    generic = LoadedModel(tiny("bert"), pure.tokenizer, "tiny", ("LABEL_0", "LABEL_1", "LABEL_2"))
+    assert generic.label_numbers(Corpus.of([Example("x", "2"), Example("x", "LABEL_1")])) == {"2": 2, "LABEL_1": 1}
+
+
+def test_a_digest_changes_with_any_weight(pure: LoadedModel) -> None:
+    before = pure.digest()
+    with torch.no_grad():
+        pure.module.classifier.bias[0] += 1
+        changed = pure.digest()
+        pure.module.classifier.bias[0] -= 1
+    assert changed != before
+    assert pure.digest() == before
+
+
+def test_the_longest_input_is_what_tokenizer_and_positions_allow(minilm: LoadedModel, pure: LoadedModel) -> None:
+    assert minilm.max_length == 512
+    assert pure.max_length > 100_000

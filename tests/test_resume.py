@@ -1,0 +1,66 @@
+"""A run that was stopped goes on where it was, and never counts anything twice."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from conoscope import checkpoint
+from conoscope.corpora import Corpus, Example, load_corpus
+from conoscope.errors import OutputError
+from conoscope.loading import LoadedModel
+from conoscope.pipeline import Options, measure
+
+OPTIONS = Options(batch_size=1)
+TEXTS = list(load_corpus("bistro:test").first(80))
+
+
+def corpus(texts: list[Example], stop_at: int | None = None) -> Corpus:
+    def read() -> Iterator[Example]:
+        for number, example in enumerate(texts):
+            if number == stop_at:
+                raise KeyboardInterrupt
+            yield example
+
+    return Corpus("some", "", ("negative", "positive"), read, len(texts))
+
+
+@pytest.fixture(autouse=True)
+def save_after_every_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+
+
+@pytest.fixture
+def stopped(pure: LoadedModel, tmp_path: Path) -> Path:
+    with pytest.raises(KeyboardInterrupt):
+        measure(pure, corpus(TEXTS, stop_at=70), options=OPTIONS, out=tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_stopped_run_goes_on_to_the_same_tables(pure: LoadedModel, stopped: Path) -> None:
+    assert (stopped / "partial" / "tally.safetensors").is_file()
+    resumed = measure(pure, corpus(TEXTS), options=OPTIONS, out=stopped)
+    whole = measure(pure, corpus(TEXTS), options=OPTIONS)
+    for name, frame in whole.tables.items():
+        pd.testing.assert_frame_equal(resumed[name], frame, rtol=0, atol=1e-12)
+    assert resumed.provenance["seen"] == whole.provenance["seen"]
+    assert not (stopped / "partial").exists()
+
+
+def test_what_was_done_is_not_run_again(pure: LoadedModel, stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = []
+    handle = pure.module.register_forward_pre_hook(lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True)
+    measure(pure, corpus(TEXTS), options=OPTIONS, out=stopped)
+    handle.remove()
+    assert sum(rows) < 80 - 64 + 2
+
+
+def test_a_corpus_that_changed_in_the_meantime_is_refused(pure: LoadedModel, stopped: Path) -> None:
+    with pytest.raises(OutputError, match="the corpus has changed since; remove it to begin anew"):
+        measure(pure, corpus(TEXTS[1:]), options=OPTIONS, out=stopped)
+
+
+def test_another_command_does_not_go_on_from_it(pure: LoadedModel, stopped: Path) -> None:
+    with pytest.raises(OutputError, match="was left by another run"):
+        measure(pure, corpus(TEXTS), ["sim"], options=OPTIONS, out=stopped)
