@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = version("conoscope")
 
 if TYPE_CHECKING:
-    from conoscope.capture import Capture, Trace, traces_of, verify
+    from conoscope.capture import Capture, traces_of, verify
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
     from conoscope.errors import ConoscopeError
     from conoscope.loading import LoadedModel, load_model
     from conoscope.pipeline import Options, measure, merge
     from conoscope.result import Result
     from conoscope.tally import Tally
+    from conoscope.traces import Trace
     from conoscope.train import Training, train
 
 _HOME = {
-    **dict.fromkeys(("Capture", "Trace", "traces_of", "verify"), "capture"),
+    **dict.fromkeys(("Capture", "traces_of", "verify"), "capture"),
     **dict.fromkeys(("Columns", "Corpus", "Example", "load_corpus"), "corpora"),
     **dict.fromkeys(("LoadedModel", "load_model"), "loading"),
     **dict.fromkeys(("Options", "measure", "merge"), "pipeline"),
@@ -30,6 +31,7 @@ _HOME = {
     "ConoscopeError": "errors",
     "Result": "result",
     "Tally": "tally",
+    "Trace": "traces",
 }
 
 __all__ = [

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.batches import Batch
-from conoscope.capture import Trace
 from conoscope.statistics import Directions
+from conoscope.traces import Trace
 
 MASKS = ("published", "real", "content")
 WIDTHS = ("head", "whole")

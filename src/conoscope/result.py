@@ -79,11 +79,16 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
             raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
         if (differing := differences(read_provenance(where), provenance)) is not None:
             raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
+    return make_folder(where)
+
+
+def make_folder(folder: Path) -> Path:
+    """The folder, made with those above it."""
     try:
-        where.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"cannot make the folder {where}: {error.strerror}; give -o another") from error
-    return where
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror}; give -o another") from error
+    return folder
 
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from conoscope.capture import Trace
 from conoscope.errors import OutputError
 from conoscope.quantities import QUANTITIES
 from conoscope.statistics import Statistic
+from conoscope.traces import Trace
 
 FORMAT = 1
 

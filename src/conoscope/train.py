@@ -30,6 +30,7 @@ from transformers import (
 from conoscope.corpora import Corpus
 from conoscope.errors import CorpusError, ModelError, OutputError
 from conoscope.models import SelfAttentionForSequenceClassification, preset
+from conoscope.result import make_folder
 from conoscope.tokenizer import build_tokenizer
 
 
@@ -124,11 +125,7 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
 def _new(folder: Path) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {error.strerror}; give -o another") from error
-    return folder
+    return make_folder(folder)
 
 
 def _trainer(

@@ -109,6 +109,7 @@ def _flags(value: Any, where: str) -> tuple[bool, ...] | None:
 
 def _delimited(delimiter: str) -> Callable[[Path], Iterator[Row]]:
     def read(path: Path) -> Iterator[Row]:
+        """Each row with the line it begins on; a field may hold line breaks."""
         csv.field_size_limit(1 << 30)
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
             rows = csv.reader(lines, delimiter=delimiter, strict=True)

@@ -1,0 +1,77 @@
+"""Documentation is under test: what is not documented, or no longer true, fails."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+import conoscope
+from conoscope.cli import COMMANDS, parser
+from conoscope.corpora import CORPORA
+from conoscope.loading import LoadedModel
+from conoscope.measures import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+HEADINGS = ["What it measures", "Why", "Definition", "How to read it", "What it needs and costs", "Example", "Pitfalls", "Source"]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_measure_has_a_page_with_the_fixed_headings(name: str) -> None:
+    page = (ROOT / "docs" / "measures" / f"{name}.md").read_text()
+    assert page.startswith(f"# {name}\n")
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
+    assert f"docs/measures/{name}.md" in README
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_every_corpus_has_a_section(name: str) -> None:
+    assert f"\n## {name}\n" in (ROOT / "docs" / "corpora.md").read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_readme_and_every_option_says_what_it_does(name: str) -> None:
+    assert f"conoscope {name}" in README
+    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert all(option.help for option in commands.choices[name]._actions)
+
+
+@pytest.mark.parametrize("name", conoscope.__all__)
+def test_every_public_name_is_on_the_page_for_python(name: str) -> None:
+    assert re.search(rf"^\| `{name}\b", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+
+
+def test_the_tree_in_the_readme_is_true() -> None:
+    block = README.split("## The tree")[1].split("```")[1]
+    named = set(re.findall(r"[\w/]+\.py", block))
+    source = ROOT / "src" / "conoscope"
+    there = {path.name for path in source.rglob("*.py") if path.parent == source or path.name != "__init__.py"}
+    assert {Path(name).name for name in named if not name.startswith("benchmarks")} == there
+    assert all((ROOT / name).is_file() for name in named if name.startswith("benchmarks"))
+
+
+def test_commands_in_the_readme_parse() -> None:
+    commands = re.findall(r"^\$ conoscope ([^#\n]*)", README, re.MULTILINE)
+    assert len(commands) > 5
+    for command in commands:
+        parser().parse_args(command.split())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_python_in_the_documentation_runs(page: str, tmp_path: Path, pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    pure.module.save_pretrained(tmp_path / "conoscope-demo" / "model")
+    pure.tokenizer.save_pretrained(tmp_path / "conoscope-demo" / "model")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(compile(code, page, "exec"), names)
+    assert {"corpus"} <= names.keys()
+
+
+@pytest.mark.parametrize(
+    "page", sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+)
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
+        assert ((ROOT / page).parent / target).exists(), target

@@ -1,0 +1,67 @@
+"""The public names, the direction of imports, and what importing does."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conoscope
+
+SOURCE = Path(conoscope.__file__).parent
+FLOORS = (
+    {"errors", "progress"},
+    {"corpora", "models", "tokenizer"},
+    {"batches", "wiring"},
+    {"loading", "traces", "statistics"},
+    {"capture", "quantities"},
+    {"tally"},
+    {"measures"},
+    {"result"},
+    {"checkpoint"},
+    {"pipeline", "train"},
+    {"demo", "catalogue"},
+    {"cli"},
+)
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def floor(module: str) -> int:
+    return next(number for number, names in enumerate(FLOORS) if module in names)
+
+
+def imported(path: Path) -> set[str]:
+    """The top modules of conoscope that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        found |= {name.split(".")[1] for name in names if name.startswith("conoscope.")}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    assert all(floor(other) < floor(own) for other in imported(path) - {own})
+
+
+def test_the_public_names_are_these_and_all_resolve() -> None:
+    assert len(conoscope.__all__) <= 20
+    assert conoscope.__all__ == sorted(conoscope.__all__)
+    assert set(conoscope.__all__) == set(conoscope._HOME)
+    for name in conoscope.__all__:
+        assert getattr(conoscope, name).__doc__
+    with pytest.raises(AttributeError, match="module 'conoscope' has no attribute 'nothing'"):
+        _ = conoscope.nothing
+
+
+def test_importing_conoscope_imports_nothing_heavy() -> None:
+    code = "import sys, conoscope; print({'torch', 'transformers', 'numpy', 'pandas'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
