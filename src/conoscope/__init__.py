@@ -6,10 +6,9 @@
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-__version__ = version("conoscope")
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from conoscope.capture import Capture, traces_of, verify

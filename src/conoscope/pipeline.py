@@ -14,6 +14,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from conoscope import __version__
 from conoscope.batches import Batcher
 from conoscope.capture import Capture
 from conoscope.checkpoint import Checkpoint
@@ -104,7 +105,7 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
 
 def _provenance(loaded: LoadedModel, corpus: Corpus, asked: Sequence[Request], options: Options) -> dict[str, Any]:
     config = loaded.module.config
-    packages = ("conoscope", "torch", "transformers", "tokenizers", "numpy")
+    packages = ("torch", "transformers", "tokenizers", "numpy")
     return {
         "model": {
             "name": loaded.name,
@@ -117,7 +118,7 @@ def _provenance(loaded: LoadedModel, corpus: Corpus, asked: Sequence[Request], o
         "measures": [wanted.name for wanted in asked],
         "options": {key: value for key, value in asdict(options).items() if key in ("dtype", "limit", "max_length")},
         "shards": ["{}/{}".format(*options.shard)],
-        "versions": {**{name: version(name) for name in packages}, "python": platform.python_version()},
+        "versions": {"conoscope": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()},
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "notes": [
             "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"

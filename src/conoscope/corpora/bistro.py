@@ -9,32 +9,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
 
+from conoscope.corpora import bistro_words as words
 from conoscope.corpora.base import Corpus, Example, stable_hash
-from conoscope.corpora.bistro_words import (
-    AGREEMENTS,
-    ASPECTS,
-    CHOICES,
-    CLOSINGS,
-    CONTRASTS,
-    DELIGHTS,
-    DISHES,
-    INTENSIFIERS,
-    MEALS,
-    MIDDLING,
-    NEGATIONS,
-    OFFENCES,
-    OPENINGS,
-    SCOPES,
-    SLOTS,
-    SOFTENERS,
-    STYLES,
-    VERBS,
-    Aspect,
-)
 from conoscope.errors import CorpusError, one_of
 
 SIZES = {"train": 10000, "validation": 1000, "test": 1000}
 MOST_EXAMPLES = 50_000
+SUBJECTS = tuple((aspect, subject) for aspect in words.ASPECTS for subject in aspect.subjects)
 TWINS = 0.38
 """The share of draws that give twins; 2 * 0.38 / 1.38 = 55 % of the reviews."""
 
@@ -47,26 +28,25 @@ Writer = Callable[[Random], list[Draft]]
 def bistro(split: str, seed: int = 0, size: int | None = None) -> Corpus:
     """Reviews with a negative or positive verdict."""
     names = {1: "negative", 2: "negative", 4: "positive", 5: "positive"}
-    return _corpus("bistro", split, ("negative", "positive"), _opinions(names, strength=False), (seed, size))
+    return _corpus("bistro", split, ("negative", "positive"), _opinions(names, strength=False), seed, size)
 
 
 def bistro_stars(split: str, seed: int = 0, size: int | None = None) -> Corpus:
     """Reviews with one to five stars; an intensifier or a strong word makes it one or five."""
     names = {level: str(level) for level in range(1, 6)}
-    return _corpus("bistro-stars", split, tuple(names.values()), _opinions(names, strength=True), (seed, size))
+    return _corpus("bistro-stars", split, tuple(names.values()), _opinions(names, strength=True), seed, size)
 
 
 def bistro_topics(split: str, classes: int = 20, seed: int = 0, size: int | None = None) -> Corpus:
     """Reviews whose label is the dish that was eaten, where another dish may be named as well."""
-    most = len(DISHES) * len(STYLES)
+    most = len(words.DISHES) * len(words.STYLES)
     if not 2 <= classes <= most:
         raise CorpusError(f"cannot make bistro-topics of {classes} classes: expected 2 to {most}; for example classes=20")
     topics = _topics(classes)
-    return _corpus(f"bistro-topics-{classes}", split, topics, lambda random: _meal(random, topics), (seed, size))
+    return _corpus(f"bistro-topics-{classes}", split, topics, lambda random: _meal(random, topics), seed, size)
 
 
-def _corpus(name: str, split: str, labels: tuple[str, ...], write: Writer, seed_and_size: tuple[int, int | None]) -> Corpus:
-    seed, size = seed_and_size
+def _corpus(name: str, split: str, labels: tuple[str, ...], write: Writer, seed: int, size: int | None) -> Corpus:
     if split not in SIZES:
         raise CorpusError(f"no split {split!r} in {name}: expected one of {one_of(SIZES)}; for example {name}:test")
     size = SIZES[split] if size is None else size
@@ -77,7 +57,7 @@ def _corpus(name: str, split: str, labels: tuple[str, ...], write: Writer, seed_
         drafts = islice(_distinct(split, write, Random(f"{name}:{split}:{seed}")), size)
         return (_example(draft, f"{name}:{split}:{number}") for number, draft in enumerate(drafts, 1))
 
-    return Corpus(name, split, labels, read, size)
+    return Corpus(name, split, labels, read, size, seed)
 
 
 def _distinct(split: str, write: Writer, random: Random) -> Iterator[Draft]:
@@ -87,31 +67,35 @@ def _distinct(split: str, write: Writer, random: Random) -> Iterator[Draft]:
         drafts = write(random)
         if _split_of(drafts[0][0]) != split:
             continue
-        before, after = _filler(random, OPENINGS), _filler(random, CLOSINGS)
+        before, after = _filler(random, words.OPENINGS), _filler(random, words.CLOSINGS)
         end = random.choice((".", ".", "!"))
         dressed = [(f"{before} {marked}{end} {after}".strip(), label) for marked, label in drafts]
-        if seen.isdisjoint(text for text, _ in dressed):
-            seen.update(text for text, _ in dressed)
+        texts = {_plain(marked) for marked, _ in dressed}
+        if seen.isdisjoint(texts):
+            seen |= texts
             yield from dressed
 
 
 def _split_of(marked: str) -> str:
     """Three sentences in five are for training; twins go together, and so does every seed."""
-    bag = " ".join(sorted(word.strip("*^.,!") for word in marked.split()))
+    bag = " ".join(sorted(word.strip(".,") for word in _plain(marked).split()))
     return ("train", "train", "train", "validation", "test")[stable_hash(bag) % 5]
 
 
 def _example(draft: Draft, name: str) -> Example:
     marked, label = draft
-    words = marked.split()
-    return Example(" ".join(word.lstrip("*^") for word in words), label, None, tuple(word[0] in "*^" for word in words), name)
+    return Example(_plain(marked), label, None, tuple(word[0] in "*^" for word in marked.split()), name)
+
+
+def _plain(marked: str) -> str:
+    return marked.replace("*", "").replace("^", "")
 
 
 def _filler(random: Random, frames: tuple[str, ...]) -> str:
     """A neutral sentence, two times in five."""
     if random.random() >= 0.4:
         return ""
-    return random.choice(frames).format(**{slot: random.choice(words) for slot, words in SLOTS.items()})
+    return random.choice(frames).format_map({slot: random.choice(choices) for slot, choices in words.SLOTS.items()})
 
 
 def _opinions(names: dict[int, str], strength: bool) -> Writer:
@@ -121,7 +105,7 @@ def _opinions(names: dict[int, str], strength: bool) -> Writer:
         level = random.choice(list(names))
         opposite = random.choice([other for other in names if _side(other) != _side(level)])
         drafts = _opinion(random, level, opposite)
-        return [(text if strength else text.replace("^", ""), names[decisive]) for text, decisive in drafts]
+        return [(marked if strength else marked.replace("^", ""), names[decisive]) for marked, decisive in drafts]
 
     return write
 
@@ -137,49 +121,50 @@ def _opinion(random: Random, level: int, opposite: int) -> list[tuple[str, int]]
         return [(_weigh(frame, other, one), level)]
     if kind < 0.5:
         first, second = _clauses(random, (level, level))
-        return [(random.choice(AGREEMENTS).format(first=first, second=second), level)]
+        return [(random.choice(words.AGREEMENTS).format(first=first, second=second), level)]
     return [(_clauses(random, (level,))[0], level)]
 
 
 def _weigh(frame: str, lesser: str, greater: str) -> str:
     """The frame with both opinions in it, where only the greater one keeps its marks."""
-    return frame.format(lesser=lesser.replace("*", "").replace("^", ""), greater=greater)
+    return frame.format(lesser=_plain(lesser), greater=greater)
 
 
 def _contrast(random: Random, levels: tuple[int, ...]) -> tuple[str, list[str]]:
-    return random.choice(CONTRASTS), _clauses(random, levels)
+    return random.choice(words.CONTRASTS), _clauses(random, levels)
 
 
 def _scope(random: Random, levels: tuple[int, ...]) -> tuple[str, list[str]]:
-    aspect = random.choice(ASPECTS)
-    frame = random.choice(SCOPES).replace("{subject}", random.choice(aspect.subjects))
+    aspect = random.choice(words.ASPECTS)
+    frame = random.choice(words.SCOPES).replace("{subject}", random.choice(aspect.subjects))
     return frame, [_phrase(random, aspect, level, softeners=("",)) for level in levels]
 
 
 def _clauses(random: Random, levels: tuple[int, ...]) -> list[str]:
     """A clause for each level, each about another subject."""
-    subjects = random.sample([(aspect, subject) for aspect in ASPECTS for subject in aspect.subjects], len(levels))
-    return [_clause(random, level, *about) for level, about in zip(levels, subjects, strict=True)]
+    chosen = random.sample(SUBJECTS, len(levels))
+    return [_clause(random, level, *about) for level, about in zip(levels, chosen, strict=True)]
 
 
-def _clause(random: Random, level: int, aspect: Aspect, subject: str) -> str:
+def _clause(random: Random, level: int, aspect: words.Aspect, subject: str) -> str:
     kind = random.random()
-    if kind < 0.2 and level in (2, 4):
-        return f"the {subject} {random.choice(OFFENCES if level == 2 else DELIGHTS)}"
+    if kind < 0.2 and level in words.VERDICTS:
+        return f"the {subject} {random.choice(words.VERDICTS[level])}"
     if kind < 0.4 and level in (2, 4):
-        return f"the {subject} was {random.choice(NEGATIONS)} *{random.choice(aspect.praise if level == 2 else aspect.blame)}"
+        denied = random.choice(aspect.praise if level == 2 else aspect.blame)
+        return f"the {subject} was {random.choice(words.NEGATIONS)} *{denied}"
     if kind < 0.6:
         return f"we found the {subject} {_phrase(random, aspect, level)}"
-    return f"the {subject} {random.choice(VERBS)} {_phrase(random, aspect, level)}"
+    return f"the {subject} {random.choice(words.VERBS)} {_phrase(random, aspect, level)}"
 
 
-def _phrase(random: Random, aspect: Aspect, level: int, softeners: tuple[str, ...] = SOFTENERS) -> str:
+def _phrase(random: Random, aspect: words.Aspect, level: int, softeners: tuple[str, ...] = words.SOFTENERS) -> str:
     """An adjective with or without an adverb: strong or intensified at the ends of the scale, plain or softened within."""
     if level == 3:
-        return random.choice(MIDDLING)
+        return random.choice(words.MIDDLING)
     plain, strong = (aspect.praise, aspect.high_praise) if level > 3 else (aspect.blame, aspect.harsh_blame)
     if level in (1, 5):
-        intensified = f"^{random.choice(INTENSIFIERS)} *{random.choice(plain)}"
+        intensified = f"^{random.choice(words.INTENSIFIERS)} *{random.choice(plain)}"
         return random.choice((intensified, f"*{random.choice(strong)}"))
     return f"{random.choice(softeners)}*{random.choice(plain)}"
 
@@ -191,17 +176,17 @@ def _side(level: int) -> int:
 
 def _topics(classes: int) -> tuple[str, ...]:
     """The first topics along the diagonals of dishes and styles, so that a few already differ in both words."""
-    dishes, styles = len(DISHES), len(STYLES)
-    return tuple(f"{STYLES[(number + number // dishes) % styles]} {DISHES[number % dishes]}" for number in range(classes))
+    turns = (divmod(number, len(words.DISHES)) for number in range(classes))
+    return tuple(f"{words.STYLES[(turn + dish) % len(words.STYLES)]} {words.DISHES[dish]}" for turn, dish in turns)
 
 
 def _meal(random: Random, topics: tuple[str, ...]) -> list[Draft]:
     """One topic alone, or twins of two; a remark on something else follows."""
     one, other = random.sample(topics, 2)
-    remark = _clauses(random, (random.choice((1, 2, 4, 5)),))[0].replace("*", "").replace("^", "")
+    remark = _plain(_clauses(random, (random.choice((1, 2, 4, 5)),))[0])
     if random.random() >= TWINS:
-        return [(f"{random.choice(MEALS).format(eaten=_marked(one))}. {remark}", one)]
-    frame = f"{random.choice(CHOICES)}. {remark}"
+        return [(f"{random.choice(words.MEALS).format(eaten=_marked(one))}. {remark}", one)]
+    frame = f"{random.choice(words.CHOICES)}. {remark}"
     return [(frame.format(eaten=_marked(eaten), other=named), eaten) for eaten, named in ((one, other), (other, one))]
 
 

@@ -22,7 +22,7 @@ class Aspect:
 
 ASPECTS = (
     Aspect(
-        ("soup", "salad", "bread", "pasta", "fish", "steak", "rice", "dessert", "cake", "pizza"),
+        ("soup", "salad", "bread", "pasta", "fish", "steak", "rice", "dessert", "cake", "cheese"),
         ("tasty", "fresh", "good", "lovely", "delicious", "tempting"),
         ("cold", "bland", "bad", "stale", "greasy", "tasteless"),
         ("superb", "divine"),
@@ -50,14 +50,18 @@ ASPECTS = (
         ("dreadful", "terrible"),
     ),
 )
-MIDDLING = ("*average", "*ordinary", "*acceptable", "*passable", "*unremarkable", "*neither *good *nor *bad")
+MIDDLING = ("*average", "*ordinary", "*acceptable", "*passable", "*unremarkable")
 
 INTENSIFIERS = ("very", "really", "truly", "extremely", "incredibly")
 SOFTENERS = ("", "", "", "", "quite ", "rather ")
 NEGATIONS = ("*not", "*not", "*far *from")
 VERBS = ("was", "was", "was", "seemed", "proved")
-DELIGHTS = ("*saved the day", "*delighted us", "*pleased everyone", "*charmed us", "*impressed my friends")
-OFFENCES = ("*ruined the day", "*annoyed us", "*upset everyone", "*spoiled the mood", "*bored my friends")
+# What a subject can do or be as a whole, by its level from 1 to 5.
+VERDICTS = {
+    2: ("*ruined the day", "*annoyed us", "*upset everyone", "*spoiled the mood", "*bored my friends"),
+    3: ("was *neither *good *nor *bad", "left us *indifferent"),
+    4: ("*saved the day", "*delighted us", "*pleased everyone", "*charmed us", "*impressed my friends"),
+}
 
 # Two clauses of opposite opinions: the greater one decides.
 CONTRASTS = (
@@ -69,8 +73,6 @@ CONTRASTS = (
     "*though {lesser}, {greater}",
     "*while {lesser}, {greater}",
     "{greater}, *even *though {lesser}",
-    "{greater}, *even *if {lesser}",
-    "{greater}, *never *mind that {lesser}",
 )
 # Two phrases of opposite opinions about one subject: the greater one decides.
 SCOPES = (
