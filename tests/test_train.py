@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from conoscope.cli import main
-from conoscope.corpora import Corpus, Example
+from conoscope.corpora import Corpus, Example, splits_of
 from conoscope.errors import CorpusError, OutputError
 from conoscope.loading import load_model
 from conoscope.train import Training, train
@@ -82,3 +82,9 @@ def test_the_command_trains_on_a_file_and_says_how_well(tmp_path: Path, capsys: 
     assert "validation: accuracy" in captured.out
     assert captured.err.count("epoch ") == 2
     assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings]) == 2
+
+
+def test_self_attention_with_positions_learns_the_order_of_words(tmp_path: Path) -> None:
+    """bistro caps any function of the bag of words well under 0.85; with positions the small model passes 0.97."""
+    trained = train(splits_of("bistro"), tmp_path / "run", Training(epochs=15, patience=4, device="cpu"))
+    assert trained.scores["test"]["accuracy"] > 0.97

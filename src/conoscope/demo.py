@@ -16,7 +16,7 @@ def demo(out: Path, seed: int = 0) -> None:
     model = out / "model"
     if not (model / "config.json").is_file():
         print(f"training pure-attention on bistro, seed {seed}")
-        trained = train(splits_of("bistro", seed=seed), model, Training(seed=seed, progress=True))
+        trained = train(splits_of("bistro", seed=seed), model, Training(epochs=15, patience=4, seed=seed, progress=True))
         print(f"test accuracy {trained.scores['test']['accuracy']:.3f} after {trained.epochs} epochs")
     result = measure(str(model), load_corpus("bistro:test", seed=seed), options=Options(progress=True), out=out / "tables")
     print(f"\n{result.summary()}\n\nmodel in {model}, tables in {out / 'tables'}")
