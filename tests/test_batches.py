@@ -7,6 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from conoscope.batches import KINDS, Batcher
 from conoscope.corpora import Corpus, Example
+from conoscope.errors import CorpusError, ModelError
 from conoscope.loading import LoadedModel
 from conoscope.tokenizer import build_tokenizer
 
@@ -56,7 +57,7 @@ def test_words_of_a_pair_are_numbered_on(batcher: Batcher) -> None:
 
 
 def test_byte_level_tokens_with_a_leading_space_belong_to_the_word_after_it() -> None:
-    batch = Batcher(byte_level(), {}, 100, last_classifies=True).batch([Example("ab cd")])
+    batch = Batcher(byte_level(), {}, (100, 1000), last_classifies=True).batch([Example("ab cd")])
     assert batch.word[0].tolist() == [0, 0, -1, 1, 1]
 
 
@@ -79,12 +80,12 @@ def test_pads_are_not_real_and_stand_at_the_end_whatever_the_tokenizer_prefers(m
 def test_the_classifying_token_is_cls_or_else_the_last_one_of_a_classifier(batcher: Batcher) -> None:
     examples = [Example("ab"), Example("abcd")]
     assert batcher.batch(examples).cls.tolist() == [0, 0]
-    assert Batcher(byte_level(), {}, 100, last_classifies=True).batch(examples).cls.tolist() == [1, 3]
-    assert Batcher(byte_level(), {}, 100, last_classifies=False).batch(examples).cls.tolist() == [-1, -1]
+    assert Batcher(byte_level(), {}, (100, 1000), last_classifies=True).batch(examples).cls.tolist() == [1, 3]
+    assert Batcher(byte_level(), {}, (100, 1000), last_classifies=False).batch(examples).cls.tolist() == [-1, -1]
 
 
 def test_unknown_words_are_not_special_and_not_content() -> None:
-    batcher = Batcher(build_tokenizer(["the soup"]), {}, 100, last_classifies=True)
+    batcher = Batcher(build_tokenizer(["the soup"]), {}, (100, 1000), last_classifies=True)
     batch = batcher.batch([Example("the zebra")])
     assert batch.kind[0].tolist() == [0, 2, 2]
     assert batch.unknown[0].tolist() == [False, False, True]
@@ -109,3 +110,20 @@ def test_a_batch_moves_and_shrinks_whole(batcher: Batcher) -> None:
     batch = batcher.batch([Example("soup"), Example("bread")]).to(torch.device("cpu")).rows(1)
     assert {len(tensor) for tensor in (*batch.inputs.values(), batch.real, batch.kind, batch.word, batch.cls, batch.label)} == {1}
     assert len(batch.ids) == 1
+
+
+def test_an_input_too_short_for_a_word_is_refused(minilm: LoadedModel) -> None:
+    with pytest.raises(ModelError, match="an input of 2 tokens has no room for a word; give --max-length 3 or more"):
+        minilm.batcher(Corpus.of([Example("x")]), max_length=2).batch([Example("soup")])
+
+
+def test_a_tokenizer_that_belongs_to_another_model_is_refused() -> None:
+    with pytest.raises(
+        ModelError, match="the tokenizer gives the id 5 to a model that knows 5 tokens; they do not belong together"
+    ):
+        Batcher(build_tokenizer(["the soup"]), {}, (100, 5), last_classifies=True).batch([Example("the soup")])
+
+
+def test_a_text_without_a_token_is_refused_by_name() -> None:
+    with pytest.raises(CorpusError, match="b: the text '' gives no token; take it out"):
+        Batcher(byte_level(), {}, (100, 1000), last_classifies=True).batch([Example("a", id="a"), Example("", id="b")])

@@ -102,8 +102,7 @@ def test_an_unregistered_mask_would_let_padding_through() -> None:
     model, batch = tiny("bert"), padded()
     kept = AttentionMaskInterface._global_mapping.pop(BACKENDS["full"])
     try:
-        with pytest.raises((KeyError, AssertionError)):
-            assert verify(model, batch)["full"] == 0.0
+        assert verify(model, batch)["full"] > 0.1
     finally:
         AttentionMaskInterface.register(BACKENDS["full"], kept)
     assert verify(model, batch)["full"] == 0.0

@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 from architectures import SHAPES
 from conoscope.cli import COMMANDS, main
 from conoscope.loading import LoadedModel
+from conoscope.train import Training
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,8 @@ def test_measure_prints_tables_and_writes_parquet_csv_and_provenance(
     provenance = json.loads((out / "provenance.json").read_text())
     assert json.loads(pq.read_schema(out / "sim.parquet").metadata[b"conoscope"]) == provenance
     assert provenance["model"]["hash"]
-    assert provenance["corpus"] == {"name": "bistro", "split": "test", "labels": ["negative", "positive"], "seed": 0}
+    expected = {"name": "bistro", "split": "test", "labels": ["negative", "positive"], "seed": 0, "fingerprint": ""}
+    assert provenance["corpus"] == expected
     assert provenance["seen"]["examples"] == 20
     assert "torch" in provenance["versions"]
 
@@ -147,7 +149,7 @@ def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, ca
     assert "no measure 'gates'; known measures: attention_entropy, sim" in refusal(
         capsys, "measure", model, "bistro:test", "-m", "gates"
     )
-    assert "cannot load the model" in refusal(capsys, "measure", tmp_path / "no-model", "bistro:test")
+    assert "no folder" in refusal(capsys, "measure", tmp_path / "no-model", "bistro:test")
     assert main(["measure", str(model), str(tmp_path / "odd.csv"), "--no-labels"]) == 0
 
 
@@ -182,11 +184,94 @@ def test_a_shard_that_makes_no_sense_is_refused(shard: str, capsys: pytest.Captu
     assert "is not I/N with I from 1 to N, such as 1/4" in capsys.readouterr().err
 
 
-def test_a_shard_with_nothing_in_it_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "has no examples to measure" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "--shard", "3/3")
+def test_a_shard_with_nothing_in_it_says_so_and_merges(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["measure", str(model), "bistro:test", "--limit", "2", "--shard"]
+    for number in (1, 2, 3):
+        assert main([*command, f"{number}/3", "-o", str(tmp_path / str(number))]) == 0
+    assert "nothing to measure in this shard; its sums are kept" in capsys.readouterr().err
+    assert main(["merge", *(str(tmp_path / str(number)) for number in (3, 1, 2)), "-o", str(tmp_path / "whole")]) == 0
+    assert "2 examples" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("what", "name"), [("measures", "sim"), ("corpora", "bistro-topics"), ("presets", "pure-attention")])
 def test_list_names_what_there_is(what: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", what]) == 0
     assert name in capsys.readouterr().out
+
+
+def test_the_same_name_with_other_content_or_columns_is_another_corpus(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "a.csv", tmp_path / "out"
+    path.write_text("text,other\nthe soup was cold,we loved the bread\n")
+    assert main(["measure", str(model), str(path), "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert "holds other results (corpus fingerprint" in refusal(capsys, "measure", model, path, "--text", "other", "-o", out)
+    path.write_text("text,other\nthe soup was warm,we loved the bread\n")
+    assert "holds other results (corpus fingerprint" in refusal(capsys, "measure", model, path, "-o", out)
+    assert main(["measure", str(model), "bistro:test", "--limit", "3", "-o", str(tmp_path / "b")]) == 0
+    capsys.readouterr()
+    other_seed = refusal(capsys, "measure", model, "bistro:test", "--limit", "3", "--seed", "1", "-o", tmp_path / "b")
+    assert "holds other results (corpus seed 0, not 1)" in other_seed
+
+
+def test_results_of_different_models_do_not_merge(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for path in model.iterdir():
+        (other / path.name).write_bytes(path.read_bytes())
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "num_attention_heads": 1}))
+    for number, folder in enumerate((model, other), 1):
+        command = ["measure", str(folder), "bistro:test", "--limit", "4", "--shard", f"{number}/2"]
+        assert main([*command, "-o", str(tmp_path / f"part-{number}")]) == 0
+    capsys.readouterr()
+    refused = refusal(capsys, "merge", tmp_path / "part-1", tmp_path / "part-2", "-o", tmp_path / "whole")
+    assert "these are not parts of one result (model hash" in refused
+
+
+def test_texts_that_were_cut_off_are_counted(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(model), "bistro:test", "--limit", "5", "--max-length", "4", "-m", "sim"]) == 0
+    assert "5 of 5 texts were cut off at the longest input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "null", "not json", '{"model": 3}'])
+def test_a_foreign_provenance_is_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
+    (tmp_path / "provenance.json").write_text(content)
+    assert "no provenance can be read" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "-o", tmp_path)
+
+
+def test_sums_that_are_not_ours_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tally.json").write_text('{"format": 1}')
+    assert "no results can be read" in refusal(capsys, "merge", tmp_path, "-o", tmp_path / "out")
+
+
+def test_an_output_path_that_cannot_be_is_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("x")
+    for out in (tmp_path / "file", tmp_path / ("x" * 300)):
+        assert "cannot make the folder" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "-o", out)
+    assert "no corpus 'xxx" in refusal(capsys, "measure", model, "x" * 300)
+
+
+@pytest.mark.parametrize(
+    "options", [["--seed", "-1"], ["--lr", "nan"], ["--lr", "-1"], ["--layers", "x"], ["--seed", "99999999999"]]
+)
+def test_numbers_that_make_no_sense_are_refused(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "bistro", "-o", "nowhere", *options])
+    assert stopped.value.code == 2
+    assert f"argument {options[0]}: '{options[1]}' is not a" in capsys.readouterr().err
+
+
+def test_the_demonstration_trains_once_measures_and_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conoscope.demo.QUICK", Training(layers=1, width=16, epochs=1, device="cpu"))
+    assert main(["demo", "-o", str(tmp_path / "demo")]) == 0
+    assert "training pure-attention" in capsys.readouterr().out
+    assert (tmp_path / "demo" / "tables" / "sim.csv").is_file()
+    assert main(["demo", "-o", str(tmp_path / "demo")]) == 0
+    printed = capsys.readouterr().out
+    assert "training" not in printed
+    assert "sim, by layer" in printed
+    assert "was trained with seed 0; give -o another folder" in refusal(capsys, "demo", "-o", tmp_path / "demo", "--seed", "1")

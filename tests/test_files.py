@@ -75,6 +75,8 @@ BROKEN = [
     ("a.jsonl", '{"text": "good"}\n{"text": \n', r"a.jsonl:2: not JSON \(.*give one object per line"),
     ("a.jsonl", '{"text": "good"}\n[1]\n', "a.jsonl:2: a list where an object is expected"),
     ("a.jsonl", '{"text": "good"}\n{"text": 3}\n', r"a.jsonl:2: the column 'text' has no text \(got 3\)"),
+    ("a.csv", "text,text\ngood,bad\n", "a.csv:1: two columns have the same name; rename one"),
+    ("a.jsonl", '{"text": "good", "label": NaN}\n', "a.jsonl:1: the column 'label' has no label"),
     ("a.parquet", "not parquet", "a.parquet: not a parquet file that can be read"),
 ]
 
@@ -105,6 +107,33 @@ def test_a_file_that_is_not_there_and_one_of_no_known_kind(tmp_path: Path) -> No
     (tmp_path / "a.docx").write_text("x")
     with pytest.raises(CorpusError, match=r"a.docx is of no known kind"):
         load_corpus(str(tmp_path / "a.docx"))
+
+
+def test_odd_labels_and_broken_letters_are_read_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a \\ud800 b", "label": "--5"}\n{"text": "c", "label": "' + "9" * 5000 + '"}\n')
+    corpus = load_corpus(str(path))
+    assert [e.text for e in corpus] == ["a ? b", "c"]
+    assert len(corpus.labels) == 2
+
+
+def test_a_rationale_that_is_a_number_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "soup", "why": 3}\n')
+    with pytest.raises(CorpusError, match=r"a.jsonl:1: the rationale 3 is not a list of 0 and 1"):
+        list(load_corpus(str(path), Columns(rationale="why")))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    link = tmp_path / "a.csv"
+    link.symlink_to("/proc/self/mem")
+    with pytest.raises(CorpusError, match=r"a.csv cannot be read: .*; look at the file and its permissions"):
+        list(load_corpus(str(link)))
+
+
+def test_training_takes_a_corpus_and_no_split() -> None:
+    with pytest.raises(CorpusError, match="training takes all splits of a corpus, not 'bistro:test'; give 'bistro'"):
+        splits_of("bistro:test")
 
 
 def test_an_unknown_corpus_names_the_known_ones() -> None:

@@ -20,10 +20,13 @@ def saved(tmp_path: Path, pure: LoadedModel) -> Path:
 
 
 def test_a_folder_that_is_not_there_is_named() -> None:
-    with pytest.raises(
-        ModelError, match=r"cannot load the model 'no/such/model'.*expected a folder written by save_pretrained, or a Hub id"
-    ):
+    with pytest.raises(ModelError, match=r"no folder 'no/such/model'; give a folder written by save_pretrained, or a Hub id"):
         load_model("no/such/model")
+
+
+def test_a_hub_id_that_cannot_be_reached_is_named() -> None:
+    with pytest.raises(ModelError, match=r"cannot load the model 'nobody/model'.*written by save_pretrained, or a Hub id"):
+        load_model("nobody/model")
 
 
 def test_weights_that_are_not_numbers_are_refused_by_name(saved: Path) -> None:
@@ -50,7 +53,7 @@ def test_a_module_comes_with_its_tokenizer() -> None:
 def test_unknown_devices_and_dtypes_are_refused(saved: Path) -> None:
     with pytest.raises(ModelError, match="no dtype 'float8'; known: bfloat16, float16, float32, float64"):
         load_model(saved, dtype="float8")
-    with pytest.raises(ModelError, match="no device 'abacus' on this machine; try --device cpu"):
+    with pytest.raises(ModelError, match="no device 'abacus' that can be used on this machine; try --device cpu"):
         load_model(saved, device="abacus")
 
 
@@ -86,3 +89,31 @@ def test_a_digest_changes_with_any_weight(pure: LoadedModel) -> None:
 def test_the_longest_input_is_what_tokenizer_and_positions_allow(minilm: LoadedModel, pure: LoadedModel) -> None:
     assert minilm.max_length == 512
     assert pure.max_length > 100_000
+
+
+def test_positions_that_begin_after_the_padding_leave_less_room(pure: LoadedModel) -> None:
+    assert LoadedModel(tiny("roberta"), pure.tokenizer, "tiny").max_length == 64 - 1
+    assert LoadedModel(tiny("bert"), pure.tokenizer, "tiny").max_length == 64
+
+
+def test_the_same_weights_in_another_shape_are_another_model(pure: LoadedModel) -> None:
+    before, heads = pure.digest(), pure.module.config.num_attention_heads
+    pure.module.config.num_attention_heads = 1
+    changed = pure.digest()
+    pure.module.config.num_attention_heads = heads
+    assert changed != before == pure.digest()
+
+
+@pytest.mark.parametrize("broken", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("content", [b"", b"null", b"[1]", b"\x00\xff garbage"])
+def test_a_broken_file_gets_one_line(saved: Path, broken: str, content: bytes) -> None:
+    (saved / broken).write_bytes(content)
+    with pytest.raises(ModelError, match="cannot load the model"):
+        load_model(saved)
+
+
+def test_pickled_weights_are_not_read(saved: Path) -> None:
+    torch.save(load_file(saved / "model.safetensors"), saved / "pytorch_model.bin")
+    (saved / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="cannot load the model"):
+        load_model(saved)

@@ -3,16 +3,18 @@
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from architectures import SHAPES, padded, tiny
+from conoscope import wiring
 from conoscope.batches import Batch
 from conoscope.capture import Trace, traces_of
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import MeasureError
+from conoscope.errors import CaptureError, MeasureError, ModelError
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE, request
 from conoscope.pipeline import Options, measure
@@ -288,3 +290,55 @@ def test_nothing_to_measure_raises_rather_than_makes_a_number_up() -> None:
     tally = Tally.for_needs(need for part in request("sim").parts() for need in part.needs.values())
     with pytest.raises(MeasureError, match="nothing to measure"):
         table(request("sim"), tally)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_half_precision_are_taken_in_single(dtype: torch.dtype) -> None:
+    """5000 vectors, all alike: a sum in half precision would stop growing."""
+    x = torch.ones(1, 5000, 4, dtype=dtype)
+    (found,) = sim(a_trace(x), site="hidden", width="whole", mask="real")
+    assert float(found) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_entropy_of_half_precision_is_taken_in_single() -> None:
+    (found,) = attention_entropy(weights_trace(torch.full((1, 1, 4096, 4096), 1 / 4096, dtype=torch.bfloat16)), row="cls")
+    assert float(found) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_model_that_overflows_is_refused_whichever_sentence_does_it(pure: LoadedModel) -> None:
+    texts = [Example("the soup was cold"), Example("we loved the bread"), Example("the bread was good")]
+    word = pure.tokenizer.convert_tokens_to_ids("bread")
+    kept = pure.module.embedding.weight[word].clone()
+    try:
+        with torch.no_grad():
+            pure.module.embedding.weight[word] = 1e200
+        for order in (texts, texts[::-1]):
+            with pytest.raises(
+                ModelError, match=r"answers examples:\d with NaN or infinity in torch.float64; try --dtype float32"
+            ):
+                measure(pure, order, options=Options(batch_size=1))
+    finally:
+        with torch.no_grad():
+            pure.module.embedding.weight[word] = kept
+
+
+def test_a_layer_that_cannot_be_followed_is_refused(pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = wiring.find_wiring
+
+    def without_the_second(*given: object) -> wiring.Wiring:
+        whole = found(*given)
+        return replace(whole, outputs=(*whole.outputs[:2], None, *whole.outputs[3:]))
+
+    monkeypatch.setattr("conoscope.capture.find_wiring", without_the_second)
+    with pytest.raises(CaptureError, match="the site hidden of layer 2 cannot be followed"):
+        measure(pure, [Example("the soup was cold")], ["sim"])
+    assert len(measure(pure, [Example("the soup was cold")], ["attention_entropy"])["attention_entropy"])
+
+
+def test_too_much_at_once_is_one_clear_error(pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*given: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 720000000000 bytes")
+
+    monkeypatch.setattr("conoscope.pipeline.Capture.__call__", no_room)
+    with pytest.raises(ModelError, match="1 x 5 tokens at once do not fit into memory; lower --batch-size or --max-length"):
+        measure(pure, [Example("the soup was cold")])

@@ -9,7 +9,7 @@ import torch
 
 from conoscope.cli import main
 from conoscope.corpora import Corpus, Example, splits_of
-from conoscope.errors import CorpusError, OutputError
+from conoscope.errors import CorpusError, ModelError, OutputError
 from conoscope.loading import load_model
 from conoscope.train import Training, train
 
@@ -59,6 +59,27 @@ def test_it_stops_when_the_validation_loss_no_longer_falls_and_keeps_the_best_we
     assert long.scores["validation"]["loss"] == pytest.approx(short.scores["validation"]["loss"], rel=1e-5)
     one, other = (load_model(run.folder).module.state_dict() for run in (long, short))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_labels_mean_the_same_in_every_split_whatever_their_order(tmp_path: Path) -> None:
+    """The validation texts begin with the other class."""
+    splits = {"train": reviews(96), "validation": reviews(32, 97)}
+    assert splits["train"].labels != splits["validation"].labels
+    assert train(splits, tmp_path / "run", QUICK).scores["validation"]["accuracy"] == 1.0
+
+
+def test_a_label_that_is_not_learned_is_refused(tmp_path: Path) -> None:
+    odd = Corpus.of([Example("soup", "odd")])
+    with pytest.raises(CorpusError, match="has the label odd, which is not among those to learn: bad, good"):
+        train({"train": reviews(96), "validation": odd}, tmp_path / "run", QUICK)
+
+
+def test_a_run_that_ran_off_or_was_stopped_leaves_nothing_behind(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="training ran off to infinity at a learning rate of 1e\\+30; lower --lr"):
+        train(splits, tmp_path / "run", replace(QUICK, learning_rate=1e30))
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    assert train(splits, tmp_path / "run", QUICK).epochs
 
 
 def test_a_folder_with_something_in_it_is_refused(splits: dict[str, Corpus], tmp_path: Path) -> None:

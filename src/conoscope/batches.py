@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from conoscope.corpora.base import Example
+from conoscope.errors import CorpusError, ModelError
 
 KINDS = ("special", "punctuation", "other")
 SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, -1
@@ -70,9 +71,11 @@ class Batcher:
     """Turns examples into batches with one tokenizer, padded at the end, whatever the tokenizer's own habit."""
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, labels: Mapping[str, int], max_length: int, last_classifies: bool
+        self, tokenizer: PreTrainedTokenizerBase, labels: Mapping[str, int], limits: tuple[int, int], last_classifies: bool
     ) -> None:
-        self.tokenizer, self.labels, self.max_length, self.last_classifies = tokenizer, labels, max_length, last_classifies
+        """`limits`: the longest input in tokens, and how many token ids the model knows."""
+        self.tokenizer, self.labels, self.last_classifies = tokenizer, labels, last_classifies
+        self.max_length, self.vocabulary = limits
         self.truncated = 0
         self._punctuation: dict[int, bool] = {}
 
@@ -86,6 +89,9 @@ class Batcher:
         """One batch of these examples: all of them pairs, or none."""
         pairs = [e.pair for e in examples if e.pair is not None]
         assert len(pairs) in (0, len(examples)), "a text beside pairs would be read as a pair with nothing"
+        least = 1 + self.tokenizer.num_special_tokens_to_add(pair=bool(pairs))
+        if self.max_length < least:
+            raise ModelError(f"an input of {self.max_length} tokens has no room for a word; give --max-length {least} or more")
         texts = ([e.text for e in examples], pairs) if pairs else ([e.text for e in examples],)
         encoded = self.tokenizer(
             *texts,
@@ -101,6 +107,7 @@ class Batcher:
         self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
         sequences = [encoded.sequence_ids(row) for row in range(len(examples))]
         ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
+        self._refuse_unreadable(examples, ids, real)
         return Batch(
             inputs=dict(encoded),
             real=real,
@@ -111,6 +118,16 @@ class Batcher:
             label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
             ids=tuple(e.id for e in examples),
         )
+
+    def _refuse_unreadable(self, examples: Sequence[Example], ids: Tensor, real: Bool[Tensor, "b t"]) -> None:
+        for example, tokens in zip(examples, real.sum(-1).tolist(), strict=True):
+            if not tokens:
+                raise CorpusError(f"{example.id}: the text {example.text!r} gives no token; take it out")
+        if ids.numel() and int(ids.max()) >= self.vocabulary:
+            raise ModelError(
+                f"the tokenizer gives the id {int(ids.max())} to a model that knows {self.vocabulary} tokens; "
+                "they do not belong together"
+            )
 
     @property
     def _unknown_id(self) -> int:

@@ -113,6 +113,7 @@ class Capture:
 
     def __call__(self, batch: Batch, receive: Receive) -> Float[Tensor, "..."]:
         """Run one batch; the answer is the model's logits, or its last hidden state where it has none."""
+        batch = batch.to(self.module.device)
         if self.wiring is None:
             self.wiring = self._calibrate(batch.rows(2))
             for module in self.wiring.modules():
@@ -191,8 +192,12 @@ def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> lis
     return traces
 
 
-def verify(module: PreTrainedModel, batch: Batch) -> dict[Mode, float]:
-    """The largest difference of logits: full capture against eager, kv capture against SDPA. Both should be 0."""
+def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, float]:
+    """The largest difference of logits: full capture against eager, kv capture against SDPA. Both should be 0.
+
+    Without a batch, a padded one of random tokens is tried.
+    """
+    batch = (_random_batch(module) if batch is None else batch).to(module.device)
     found: dict[Mode, float] = {}
     plain: dict[Mode, str] = {"full": "eager", "kv": "sdpa" if getattr(module, "_supports_sdpa", False) else "eager"}
     for mode, implementation in plain.items():
@@ -201,3 +206,12 @@ def verify(module: PreTrainedModel, batch: Batch) -> dict[Mode, float]:
         with Capture(module, mode) as capture:
             found[mode] = float((capture(batch, lambda trace: None) - expected).abs().max())
     return found
+
+
+def _random_batch(module: PreTrainedModel) -> Batch:
+    """Three rows of random tokens, two of them padded."""
+    real = torch.arange(11) < torch.tensor([[11], [7], [4]])
+    pad = module.config.get_text_config().pad_token_id or 0
+    known = torch.tensor([token for token in range(module.get_input_embeddings().num_embeddings) if token != pad])
+    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
+    return Batch.of_ids(ids.where(real, pad), real)

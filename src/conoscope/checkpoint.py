@@ -46,7 +46,7 @@ class Checkpoint:
         return None if self.out is None else self.out / "partial"
 
     def resume(self, examples: Iterator[Example], tally: Tally) -> tuple[Tally, Seen]:
-        """The tally of an earlier run of the same command, its examples skipped; the given tally where there is none."""
+        """The tally of an earlier run of the same command, its examples skipped; the given one where there is none."""
         if self.folder is None or not (self.folder / "provenance.json").is_file():
             return tally, Seen()
         before = Result.load(self.folder)
@@ -65,7 +65,7 @@ class Checkpoint:
         new = self.folder.with_name("partial.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
-        tally.on_cpu().save(new)
+        tally.save(new)
         write_provenance(new, {**self.provenance, "seen": vars(seen)})
         shutil.rmtree(self.folder, ignore_errors=True)
         new.rename(self.folder)

@@ -4,6 +4,7 @@ Nothing heavy is imported before a command runs, so that help comes at once.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _demo_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--out", default="conoscope-demo", help="the folder to write to")
-    command.add_argument("--seed", type=int, default=0, help="of the corpus and the training")
+    command.add_argument("--seed", type=_seed, default=0, help="of the corpus and the training")
 
 
 def _column_options(command: argparse.ArgumentParser) -> None:
@@ -68,10 +69,10 @@ def _train_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--heads", type=_positive, default=1, help="attention heads in a layer")
     command.add_argument("--epochs", type=_positive, default=50, help="passes over the corpus, at most")
     command.add_argument("--patience", type=_positive, default=5, help="epochs to go on without a lower validation loss")
-    command.add_argument("--lr", type=float, default=1e-3, dest="learning_rate", help="learning rate of Adam")
+    command.add_argument("--lr", type=_rate, default=1e-3, dest="learning_rate", help="learning rate of Adam")
     command.add_argument("--batch-size", type=_positive, default=32, help="texts in a step")
     command.add_argument("--max-length", type=_positive, default=512, help="tokens of a text, the rest is cut off")
-    command.add_argument("--seed", type=int, default=0, help="of the weights, the order and a generated corpus")
+    command.add_argument("--seed", type=_seed, default=0, help="of the weights, the order and a generated corpus")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
     _column_options(command)
 
@@ -89,9 +90,9 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-length", type=_positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes"
     )
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
+    command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
     command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
-    command.add_argument("--seed", type=int, default=0, help="of a generated corpus")
+    command.add_argument("--seed", type=_seed, default=0, help="of a generated corpus")
     command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
     _column_options(command)
 
@@ -106,10 +107,25 @@ def _list_options(command: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
-    return number
+    if not text.isdecimal() or not 1 <= int(text[:19]) <= 10**18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text[:19]) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return rate
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -156,6 +172,8 @@ def _merge(given: argparse.Namespace) -> None:
 
 def _report(result: Any, out: str | None) -> None:
     print(result.summary())
+    if not result.tables:
+        print("conoscope: nothing to measure in this shard; its sums are kept for conoscope merge", file=sys.stderr)
     seen = result.provenance["seen"]
     if seen["truncated"]:
         print(f"conoscope: {seen['truncated']} of {seen['examples']} texts were cut off at the longest input", file=sys.stderr)
@@ -196,20 +214,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command != "list":
             _quiet()
         RUN[given.command](given)
+        sys.stdout.flush()
     except ConoscopeError as error:
         print(f"conoscope: {_printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("conoscope: stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _quiet() -> None:
     """Transformers' own bars and remarks would stand between our lines."""
+    from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging
 
-    logging.set_verbosity_error()
+    hub_logging.set_verbosity(50)
+    logging.set_verbosity(50)
     logging.disable_progress_bar()
 
 

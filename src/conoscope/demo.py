@@ -1,12 +1,17 @@
 """The demonstration: train on bistro, measure, write the tables. No download."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from conoscope.corpora import load_corpus, splits_of
+from conoscope.errors import OutputError
 from conoscope.pipeline import Options, measure
 from conoscope.train import Training, train
+
+QUICK = Training(epochs=15, patience=4, progress=True)
 
 
 def demo(out: Path, seed: int = 0) -> None:
@@ -14,9 +19,14 @@ def demo(out: Path, seed: int = 0) -> None:
     # A model this small gains nothing from a second thread, and loses much where the machine is busy.
     torch.set_num_threads(1)
     model = out / "model"
-    if not (model / "config.json").is_file():
+    if not (model / "training.json").is_file():
         print(f"training pure-attention on bistro, seed {seed}")
-        trained = train(splits_of("bistro", seed=seed), model, Training(epochs=15, patience=4, seed=seed, progress=True))
-        print(f"test accuracy {trained.scores['test']['accuracy']:.3f} after {trained.epochs} epochs")
+        train(splits_of("bistro", seed=seed), model, replace(QUICK, seed=seed))
+    described = json.loads((model / "training.json").read_text())
+    if described["settings"]["seed"] != seed:
+        raise OutputError(
+            f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"
+        )
+    print(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['epochs']} epochs")
     result = measure(str(model), load_corpus("bistro:test", seed=seed), options=Options(progress=True), out=out / "tables")
     print(f"\n{result.summary()}\n\nmodel in {model}, tables in {out / 'tables'}")

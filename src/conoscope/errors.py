@@ -10,6 +10,8 @@ ConoscopeError                 every error a user can cause; the command line pr
 Every message is one line: what happened, what was given, what was expected, what to do.
 """
 
+from collections.abc import Iterable
+
 
 class ConoscopeError(Exception):
     """Every error that a user of conoscope can cause."""
@@ -35,6 +37,6 @@ class OutputError(ConoscopeError):
     """A folder that cannot be written or read, or results that do not go together."""
 
 
-def one_of(known: object) -> str:
+def one_of(known: Iterable[object]) -> str:
     """The names in `known`, sorted and joined, for the end of a message."""
-    return ", ".join(sorted(str(name) for name in known))  # type: ignore[attr-defined]
+    return ", ".join(sorted(str(name) for name in known))

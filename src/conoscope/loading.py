@@ -1,11 +1,13 @@
 """load_model: a folder, a Hub id or a module, ready to be looked into."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -43,12 +45,19 @@ class LoadedModel:
     def max_length(self) -> int:
         """The longest input in tokens: the smaller of what the tokenizer and the positions allow."""
         positions = getattr(self.module.config, "max_position_embeddings", None) or LONGEST
-        return min(int(min(self.tokenizer.model_max_length, LONGEST)), int(positions))
+        taken = [
+            table.padding_idx + 1
+            for name, table in self.module.named_modules()
+            if isinstance(table, nn.Embedding) and "position" in name and table.padding_idx is not None
+        ]
+        # RoBERTa's positions begin after that of the padding.
+        return int(min(self.tokenizer.model_max_length, positions - max(taken, default=0), LONGEST))
 
     def batcher(self, corpus: Corpus, max_length: int | None = None) -> Batcher:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
-        return Batcher(self.tokenizer, self.label_numbers(corpus), limit, last_classifies=bool(self.labels))
+        vocabulary = self.module.get_input_embeddings().num_embeddings
+        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), last_classifies=bool(self.labels))
 
     def label_numbers(self, corpus: Corpus) -> Mapping[str, int]:
         """The model's number of each label of the corpus: by name, or by number where the model has no names."""
@@ -66,11 +75,11 @@ class LoadedModel:
         return {label: known[label.casefold()] for label in corpus.labels}
 
     def digest(self) -> str:
-        """A hash of every weight and its name."""
-        digest = hashlib.sha256()
+        """A hash of every weight and its name, of the configuration and of the tokenizer."""
+        digest = hashlib.sha256(_described(self.module, self.tokenizer).encode())
         for name, tensor in sorted(self.module.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+            digest.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
 
@@ -90,10 +99,12 @@ def load_model(
             raise ModelError(f"{name} came without a tokenizer; pass load_model(module, tokenizer=...)")
     else:
         name = str(source)
+        if not _is_folder(name) and (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
+            raise ModelError(f"no folder {name!r}; give a folder written by save_pretrained, or a Hub id")
         module, tokenizer = _from_pretrained(name, tokenizer, _dtype(dtype), trust_remote_code)
         module = module.to(_device(device))
     _refuse_broken(module, name)
-    return LoadedModel(module.eval(), _ready(tokenizer, module, name), name, _labels(module))
+    return LoadedModel(module.eval(), _ready(tokenizer, module, name), name, _labels(module, name))
 
 
 def _from_pretrained(
@@ -103,10 +114,11 @@ def _from_pretrained(
         config = AutoConfig.from_pretrained(name, trust_remote_code=trust)
         classifies = any(_classifies(architecture) for architecture in config.architectures or ())
         kind = AutoModelForSequenceClassification if classifies else AutoModel
-        module, report = kind.from_pretrained(name, config=config, dtype=dtype, trust_remote_code=trust, output_loading_info=True)
+        how = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
+        module, report = kind.from_pretrained(name, config=config, **how)
         tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except Exception as error:  # a folder of somebody else's files can break in any way
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ModelError(
             f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)"
         ) from error
@@ -119,14 +131,37 @@ def _from_pretrained(
     return module, tokenizer
 
 
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # a name that no folder can have
+        return False
+
+
+def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What a model is besides its weights; not where it lies, nor how a tokenizer was last called."""
+    config = {
+        key: value
+        for key, value in module.config.to_dict().items()
+        if key not in ("_name_or_path", "transformers_version", "dtype")
+    }
+    words = {
+        key: value
+        for key, value in json.loads(tokenizer.backend_tokenizer.to_str()).items()
+        if key not in ("padding", "truncation")
+    }
+    return json.dumps([config, words], sort_keys=True, default=str)
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        torch.empty(0, device=name)
-        return torch.device(name)
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"no device {name!r} on this machine; try --device cpu") from error
+        # The sums are float64, which not every kind of device has.
+        torch.zeros(1, dtype=torch.float64, device=name).cpu()
+    except Exception as error:
+        raise ModelError(f"no device {name!r} that can be used on this machine; try --device cpu") from error
+    return torch.device(name)
 
 
 def _dtype(name: str) -> torch.dtype:
@@ -149,6 +184,10 @@ def _ready(tokenizer: PreTrainedTokenizerBase, module: PreTrainedModel, name: st
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if tokenizer.pad_token_id is None:
+        raise ModelError(f"the tokenizer of {name} has no token to pad with; set its pad_token")
+    if not isinstance(tokenizer.model_max_length, (int, float)) or tokenizer.model_max_length < 1:
+        raise ModelError(f"the tokenizer of {name} gives {tokenizer.model_max_length!r} as model_max_length; set a number")
     if module.config.get_text_config().pad_token_id is None:
         module.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     return tokenizer
@@ -158,7 +197,10 @@ def _classifies(architecture: str) -> bool:
     return architecture.endswith("ForSequenceClassification")
 
 
-def _labels(module: PreTrainedModel) -> tuple[str, ...]:
+def _labels(module: PreTrainedModel, name: str) -> tuple[str, ...]:
     if not _classifies(type(module).__name__):
         return ()
-    return tuple(module.config.id2label[number] for number in range(module.config.num_labels))
+    names = module.config.id2label
+    if sorted(names) != list(range(len(names))):
+        raise ModelError(f"{name} numbers its labels {one_of(names)}; set id2label from 0 on")
+    return tuple(str(names[number]) for number in range(len(names)))

@@ -25,6 +25,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+POSITIONS = ("none", "sinusoidal")
+
+
 class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
     """The shape of a self-attention classifier; `positions` is "sinusoidal" or "none"."""
 
@@ -125,6 +128,8 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
 
     def __init__(self, config: SelfAttentionConfig) -> None:
         super().__init__(config)
+        if config.positions not in POSITIONS:
+            raise ModelError(f"no positions {config.positions!r}; known: {one_of(POSITIONS)}")
         self.embedding = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
         self.layers = nn.ModuleList(SelfAttentionLayer(config) for _ in range(config.num_hidden_layers))
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)

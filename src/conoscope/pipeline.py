@@ -4,7 +4,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import reduce
 from importlib.metadata import version
 from itertools import islice
@@ -12,14 +12,16 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from conoscope import __version__
-from conoscope.batches import Batcher
+from conoscope.batches import Batch, Batcher
 from conoscope.capture import Capture
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import CorpusError, OutputError
+from conoscope.errors import CaptureError, CorpusError, ModelError, OutputError
 from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.progress import Progress
@@ -62,7 +64,7 @@ def measure(
     texts = _corpus(corpus, chosen)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(texts, chosen.max_length)
-    provenance = _provenance(loaded, texts, asked, chosen)
+    provenance = _provenance(loaded, texts, batcher, asked, chosen)
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for block in wanted.parts() for need in block.needs.values())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
@@ -88,22 +90,61 @@ def _corpus(corpus: str | Corpus | Iterable[Example], options: Options) -> Corpu
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
     (options, checkpoint), examples = how, iter(part)
     tally, seen = checkpoint.resume(examples, tally)
+    tally = tally.to(loaded.device)
     batcher.truncated = seen.truncated
     stream = seen.watch(examples)
     with Capture(loaded.module, "full" if tally.weights else "kv") as capture, Progress(part.size, options.progress) as progress:
         progress.advance(seen.examples)
         while window := list(islice(stream, options.batch_size * WINDOW)):
             for batch in batcher.batches(window, options.batch_size):
-                capture(batch.to(loaded.device), tally.add)
+                _refuse_infinite(_within_memory(capture, batch, tally), batch, loaded)
                 progress.advance(len(batch.ids))
             seen.truncated = batcher.truncated
             checkpoint.keep(tally, seen)
-    if not seen.examples:
-        raise CorpusError(f"{part} has no examples to measure; look at --limit and --shard, or give another corpus")
-    return Result(tally.on_cpu(), {**checkpoint.provenance, "seen": vars(seen)})
+    if not seen.examples and options.shard == (1, 1):
+        raise CorpusError(f"{part} has no examples to measure; give another corpus")
+    _refuse_gaps(tally, loaded)
+    return Result(tally.to(torch.device("cpu")), {**checkpoint.provenance, "seen": vars(seen)})
 
 
-def _provenance(loaded: LoadedModel, corpus: Corpus, asked: Sequence[Request], options: Options) -> dict[str, Any]:
+def _within_memory(capture: Capture, batch: Batch, tally: Tally) -> Tensor:
+    try:
+        return capture(batch, tally.add)
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "alloc" not in str(error):
+            raise
+        rows, tokens = batch.real.shape
+        raise ModelError(
+            f"{rows} x {tokens} tokens at once do not fit into memory; lower --batch-size or --max-length"
+        ) from error
+
+
+def _refuse_infinite(answer: Tensor, batch: Batch, loaded: LoadedModel) -> None:
+    """Overflow anywhere in a model reaches its answer: a number read from such a pass would be made up."""
+    finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
+    if not bool(finite.all()):
+        example = batch.ids[int((~finite).any(-1).nonzero()[0])]
+        raise ModelError(
+            f"{loaded.name} answers {example} with NaN or infinity in {loaded.module.dtype}; "
+            "try --dtype float32, or another checkpoint"
+        )
+
+
+def _refuse_gaps(tally: Tally, loaded: LoadedModel) -> None:
+    """A table must not lack a layer without a word."""
+    layers = set(range(max((layer for _, layer in tally.sums), default=-1) + 1))
+    for need in tally.needs:
+        site = dict(need.options).get("site", "weights")
+        missing = layers - {layer for layer, _ in tally.of(need)} - (set() if site == "hidden" else {0})
+        if missing:
+            raise CaptureError(
+                f"the site {site} of layer {min(missing)} cannot be followed in {loaded.name}; choose measures without it"
+            )
+
+
+def _provenance(
+    loaded: LoadedModel, corpus: Corpus, batcher: Batcher, asked: Sequence[Request], options: Options
+) -> dict[str, Any]:
     config = loaded.module.config
     packages = ("torch", "transformers", "tokenizers", "numpy")
     return {
@@ -114,9 +155,19 @@ def _provenance(loaded: LoadedModel, corpus: Corpus, asked: Sequence[Request], o
             "hash": loaded.digest(),
             "labels": list(loaded.labels),
         },
-        "corpus": {"name": corpus.name, "split": corpus.split, "labels": list(corpus.labels), "seed": corpus.seed},
+        "corpus": {
+            "name": corpus.name,
+            "split": corpus.split,
+            "labels": list(corpus.labels),
+            "seed": corpus.seed,
+            "fingerprint": corpus.fingerprint,
+        },
         "measures": [wanted.name for wanted in asked],
-        "options": {key: value for key, value in asdict(options).items() if key in ("dtype", "limit", "max_length")},
+        "options": {
+            "limit": options.limit,
+            "max_length": batcher.max_length,
+            "dtype": str(loaded.module.dtype).removeprefix("torch."),
+        },
         "shards": ["{}/{}".format(*options.shard)],
         "versions": {"conoscope": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()},
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),

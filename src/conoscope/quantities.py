@@ -18,7 +18,6 @@ from conoscope.statistics import Directions
 from conoscope.traces import Trace
 
 MASKS = ("published", "real", "content")
-WIDTHS = ("head", "whole")
 ROWS = ("all", "cls", "cls_to_others")
 
 Arrays = tuple[Tensor, ...]

@@ -29,8 +29,9 @@ class Result:
 
     @cached_property
     def tables(self) -> dict[str, "pd.DataFrame"]:
-        """Every measure's table, read from the sums."""
-        return {name: table(request(name), self.tally) for name in self.provenance["measures"]}
+        """Every measure's table, read from the sums; of a part of a corpus, those that have something to say."""
+        asked = [request(name) for name in self.provenance["measures"]]
+        return {wanted.name: table(wanted, self.tally) for wanted in asked if not self.missing or counted(wanted, self.tally)}
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self.tables:
@@ -38,17 +39,22 @@ class Result:
         return self.tables[name]
 
     def __add__(self, other: "Result") -> "Result":
-        return Result(self.tally + other.tally, _joined(self.provenance, other.provenance))
+        joined = _joined(self.provenance, other.provenance)
+        return Result(self.tally + other.tally, joined)
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, provenance.json, and the sums that `merge` adds up."""
         where = claim(folder, self.provenance)
-        for name, frame in self.tables.items():
-            stem = name.replace(":", "-").replace("=", "-").replace(",", "-")
-            _write_parquet(frame, where / f"{stem}.parquet", self.provenance)
-            frame.to_csv(where / f"{stem}.csv", index=False)
-        self.tally.save(where)
-        write_provenance(where, self.provenance)
+        try:
+            # Provenance first: it says whose the folder is, should the rest be cut short.
+            write_provenance(where, self.provenance)
+            self.tally.save(where)
+            for name, frame in self.tables.items():
+                stem = name.replace(":", "-").replace("=", "-").replace(",", "-")
+                _write_parquet(frame, where / f"{stem}.parquet", self.provenance)
+                frame.to_csv(where / f"{stem}.csv", index=False)
+        except OSError as error:
+            raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
 
     @classmethod
@@ -71,15 +77,13 @@ class Result:
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     """The folder, made if need be; refused where it holds other results or other files."""
-    where = Path(folder)
-    if where.is_file():
-        raise OutputError(f"{where} is a file; give -o a folder")
-    if where.is_dir() and any(path.name not in PARTIAL for path in where.iterdir()):
+    where = make_folder(Path(folder))
+    if any(path.name not in PARTIAL for path in where.iterdir()):
         if not (where / "provenance.json").is_file():
             raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
         if (differing := differences(read_provenance(where), provenance)) is not None:
             raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
-    return make_folder(where)
+    return where
 
 
 def make_folder(folder: Path) -> Path:
@@ -100,7 +104,10 @@ def read_provenance(folder: Path) -> dict[str, Any]:
     """What provenance.json says."""
     try:
         found: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
-    except (OSError, ValueError) as error:
+        kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
+        if wrong := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
+            raise ValueError(f"it does not tell {one_of(wrong)}")
+    except (OSError, ValueError, AttributeError) as error:
         raise OutputError(
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
@@ -111,13 +118,12 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence
     """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies."""
     for key in keys:
         left, right = ({**p[key], "name": ""} if key == "model" else p[key] for p in (one, other))
+        if left != right and isinstance(left, Mapping):
+            inner = next(name for name in {**left, **right} if left.get(name) != right.get(name))
+            return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"
         if left != right:
-            return f"{key} {_short(one[key])}, not {_short(other[key])}"
+            return f"{key} {left}, not {right}"
     return None
-
-
-def _short(value: Any) -> str:
-    return str(value.get("name", value) if isinstance(value, Mapping) else value)
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,14 +149,24 @@ def table(asked: Request, tally: Tally) -> "pd.DataFrame":
     """A measure's rows: measure, site, layer, head, its own keys, value, sd, n, its own further columns."""
     import pandas as pd
 
-    rows = [row for part in asked.parts() for row in _rows(asked, part, tally)]
-    if not any(row["n"] for row in rows):
+    rows = list(_rows(asked, tally))
+    if not counted(asked, tally):
         raise MeasureError(f"{asked.name}: nothing to measure; no text had enough tokens, or the model has no such site")
     frame = pd.DataFrame(rows)
     return frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})
 
 
-def _rows(asked: Request, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
+def counted(asked: Request, tally: Tally) -> bool:
+    """Whether anything at all was counted for a measure."""
+    return any(row["n"] for row in _rows(asked, tally))
+
+
+def _rows(asked: Request, tally: Tally) -> Iterator[dict[str, Any]]:
+    for part in asked.parts():
+        yield from _part_rows(asked, part, tally)
+
+
+def _part_rows(asked: Request, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
     layers = [dict(tally.of(need)) for need in part.needs.values()]
     for layer in layers[0]:
         reading = asked.measure.read(**{name: sums[layer] for name, sums in zip(part.needs, layers, strict=True)})

@@ -33,10 +33,6 @@ def _exact(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def _double(x: Tensor) -> Tensor:
-    return x.cpu().double() if x.device.type == "mps" else x.double()
-
-
 class Statistic(ABC):
     """Sums of some items. Subclasses are frozen dataclasses, and plain addition of their fields is their +."""
 
@@ -84,7 +80,7 @@ class Directions(Statistic):
         counts = keep & (norms > 0)
         weights = torch.stack((counts / norms.clamp_min(torch.finfo(norms.dtype).tiny), counts.to(x.dtype)))
         units, vectors = torch.einsum("kn...,n...d->k...d", weights, x)
-        return cls(_double(units), _double(vectors), counts.sum(0), (keep & (norms == 0)).sum(0))
+        return cls(units.double(), vectors.double(), counts.sum(0), (keep & (norms == 0)).sum(0))
 
     def total(self) -> Self:
         """The sums over the first of the axes that were kept."""
@@ -108,7 +104,7 @@ class Gram(Statistic):
     def of(cls, x: Float[Tensor, "n *s d"], keep: Bool[Tensor, "n *s"]) -> Self:
         """Sums over the first axis."""
         kept = _exact(x) * keep[..., None]
-        return cls(_double(torch.einsum("n...d,n...e->...de", kept, kept)), keep.sum(0))
+        return cls(torch.einsum("n...d,n...e->...de", kept, kept).double(), keep.sum(0))
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ class Moments(Statistic):
     @classmethod
     def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *s"] | None = None) -> Self:
         """Sums over the first axis."""
-        x, given = _double(x), torch.ones_like(x, dtype=torch.bool) if keep is None else keep
+        x, given = x.double(), torch.ones_like(x, dtype=torch.bool) if keep is None else keep
         defined = given & ~x.isnan()
         count = defined.sum(0)
         mean = x.where(defined, 0.0).sum(0) / count.clamp_min(1)
@@ -154,7 +150,7 @@ class Histogram(Statistic):
     def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *s"], edges: Sequence[float]) -> Self:
         """Counts over the first axis."""
         cuts = torch.tensor(edges, dtype=torch.float64, device=x.device)
-        bins = torch.bucketize(_double(x).contiguous(), cuts, right=True)
+        bins = torch.bucketize(x.double().contiguous(), cuts, right=True)
         counts = torch.zeros((*x.shape[1:], len(cuts) + 1), dtype=torch.int64, device=x.device)
         counts.scatter_add_(-1, bins.movedim(0, -1), (keep & ~x.isnan()).movedim(0, -1).long())
         return cls(cuts, counts)
@@ -180,7 +176,7 @@ class Sample(Statistic):
     @classmethod
     def of(cls, values: Float[Tensor, "n d"], ranks: Int[Tensor, " n"], size: int) -> Self:
         """The smallest of the first axis."""
-        return cls(torch.tensor(size, device=ranks.device), *_smallest(ranks, _double(values), size))
+        return cls(torch.tensor(size, device=ranks.device), *_smallest(ranks, values.double(), size))
 
     def __add__(self, other: Self) -> Self:
         if not other.size or not self.size:
@@ -204,12 +200,12 @@ class ByKey(Statistic):
     parts: Mapping[str, Statistic] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, keys: Sequence[str], kind: type[Statistic], *arrays: Tensor) -> Self:
-        """One statistic of `kind` for each key, of the items that have it."""
+    def of(cls, keys: Sequence[str], kind: type[Statistic], *arrays: Any) -> Self:
+        """One statistic of `kind` for each key, of the items that have it; what is no tensor goes to each as it is."""
         where: dict[str, list[int]] = {}
         for position, key in enumerate(keys):
             where.setdefault(key, []).append(position)
-        return cls({key: kind.of(*(array[positions] for array in arrays)) for key, positions in where.items()})
+        return cls({key: kind.of(*(a[at] if isinstance(a, Tensor) else a for a in arrays)) for key, at in where.items()})
 
     def __add__(self, other: Self) -> Self:
         shared = {key: self.parts[key] + part if key in self.parts else part for key, part in other.parts.items()}

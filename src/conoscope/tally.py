@@ -79,9 +79,9 @@ class Tally:
         """The layers that have this need, in order, each with its sums."""
         yield from sorted(((layer, sums) for (kept, layer), sums in self.sums.items() if kept == need), key=itemgetter(0))
 
-    def on_cpu(self) -> Self:
-        """The same tally with every sum on the CPU."""
-        return type(self)(self.needs, {key: sums.to(torch.device("cpu")) for key, sums in self.sums.items()})
+    def to(self, device: torch.device) -> Self:
+        """The same tally with every sum on this device."""
+        return type(self)(self.needs, {key: sums.to(device) for key, sums in self.sums.items()})
 
     def __add__(self, other: Self) -> Self:
         if set(self.needs) != set(other.needs):
@@ -107,21 +107,21 @@ class Tally:
         """Read what `save` wrote."""
         try:
             described = json.loads((folder / "tally.json").read_text())
-            tensors = load_file(folder / "tally.safetensors")
-        except (OSError, ValueError, SafetensorError) as error:
+            return cls._described(described, load_file(folder / "tally.safetensors"))
+        except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
             raise OutputError(
                 f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
             ) from error
+
+    @classmethod
+    def _described(cls, described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         if described["format"] != FORMAT:
-            raise OutputError(f"{folder} was written in format {described['format']}, and this is format {FORMAT}; measure again")
+            raise OutputError(
+                f"these results were written in format {described['format']}, and this is format {FORMAT}; measure again"
+            )
         needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
-        return cls(
-            needs,
-            {
-                (needs[e["need"]], e["layer"]): _restore(needs[e["need"]], f"{i}/", tensors)
-                for i, e in enumerate(described["sums"])
-            },
-        )
+        keys = [(needs[entry["need"]], entry["layer"]) for entry in described["sums"]]
+        return cls(needs, {key: _restore(key[0], f"{number}/", tensors) for number, key in enumerate(keys)})
 
 
 def _restore(need: Need, prefix: str, tensors: Mapping[str, Tensor]) -> Statistic:

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 PAD, UNKNOWN, CLS, SEPARATOR = SPECIAL = ("<pad>", "<unk>", "<cls>", "<sep>")
 
 
-def build_tokenizer(texts: Iterable[str], vocabulary_size: int | None = None) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Lower-cased words and punctuation marks, the most frequent first; one <cls> before, <sep> within a pair."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
@@ -18,7 +18,7 @@ def build_tokenizer(texts: Iterable[str], vocabulary_size: int | None = None) ->
     for text in texts:
         counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text)))
     ranked = sorted((word for word in counts if word not in SPECIAL), key=lambda word: (-counts[word], word))
-    vocabulary = {word: number for number, word in enumerate((*SPECIAL, *ranked[:vocabulary_size]))}
+    vocabulary = {word: number for number, word in enumerate((*SPECIAL, *ranked))}
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS} $A",

@@ -94,6 +94,7 @@ class Recorder:
             visible=visible,
             context=attended.context.transpose(1, 2),
         )
+        self._input = None
 
     def close(self) -> None:
         """Hand over what there is of the current layer."""

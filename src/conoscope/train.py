@@ -4,8 +4,11 @@ Training stops when the validation loss has not fallen for `patience` epochs, an
 """
 
 import json
+import math
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,12 @@ from transformers import (
 )
 
 from conoscope.corpora import Corpus
-from conoscope.errors import CorpusError, ModelError, OutputError
+from conoscope.errors import CorpusError, ModelError, OutputError, one_of
 from conoscope.models import SelfAttentionForSequenceClassification, preset
 from conoscope.result import make_folder
 from conoscope.tokenizer import build_tokenizer
+
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -62,17 +67,19 @@ class Trained:
 
 
 class Encoded(Dataset[dict[str, Any]]):
-    """The examples of a corpus as token ids and label numbers."""
+    """The examples of a corpus as token ids and as numbers of the labels that are learned."""
 
-    def __init__(self, corpus: Corpus, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
-        numbers = {label: number for number, label in enumerate(corpus.labels)}
+    def __init__(self, corpus: Corpus, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+        numbers = {label: number for number, label in enumerate(labels)}
+        if unknown := set(corpus.labels) - set(labels):
+            raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
         self.rows = [
             {**tokenizer(*_texts(e.text, e.pair), truncation=True, max_length=max_length), "labels": numbers[e.label]}
             for e in corpus
             if e.label is not None
         ]
         if not self.rows:
-            raise CorpusError(f"{corpus} has no labelled example; training needs at least one in each of train and validation")
+            raise CorpusError(f"{corpus} has no labelled example; training needs some to learn from and some to stop by")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -107,36 +114,50 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
             label2id={label: number for number, label in enumerate(learned.labels)},
         )
     )
-    data = {name: Encoded(corpus, tokenizer, chosen.max_length) for name, corpus in splits.items()}
-    trainer = _trainer(model, tokenizer, data, folder, chosen)
-    trainer.train()
-    trainer.remove_callback(_EpochLines)
-    scores = {name: _scores(trainer.evaluate(rows)) for name, rows in data.items() if name != "train"}
-    trained = Trained(folder, round(trainer.state.epoch or 0), scores)
+    data = {name: Encoded(corpus, learned.labels, tokenizer, chosen.max_length) for name, corpus in splits.items()}
+    with _checkpoints(folder) as checkpoints:
+        trainer = _trainer(model, tokenizer, data, checkpoints, chosen)
+        trainer.train()
+        trainer.remove_callback(_EpochLines)
+        scores = {name: _scores(trainer.evaluate(rows)) for name, rows in data.items() if name != "train"}
+    if not all(math.isfinite(score["loss"]) for score in scores.values()):
+        raise ModelError(f"training ran off to infinity at a learning rate of {chosen.learning_rate:g}; lower --lr")
+    trained = Trained(make_folder(folder), round(trainer.state.epoch or 0), scores)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     described = {"corpus": str(learned), "settings": asdict(chosen), "epochs": trained.epochs, "scores": scores}
     (folder / "training.json").write_text(json.dumps(described, indent=2) + "\n")
-    # The Trainer keeps its own files in pickle: none of them outlives the run.
-    shutil.rmtree(folder / "checkpoints")
     return trained
 
 
+@contextmanager
+def _checkpoints(folder: Path) -> Iterator[Path]:
+    """The Trainer's own folder. It holds pickles: whatever happens, it does not outlive the run."""
+    checkpoints = folder / CHECKPOINTS
+    try:
+        yield checkpoints
+    finally:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
 def _new(folder: Path) -> Path:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    """A folder with nothing in it but, perhaps, what a run that was killed had left."""
+    if any(path.name != CHECKPOINTS for path in make_folder(folder).iterdir()):
         raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
-    return make_folder(folder)
+    return folder
 
 
 def _trainer(
     model: SelfAttentionForSequenceClassification,
     tokenizer: PreTrainedTokenizerBase,
     data: dict[str, Encoded],
-    folder: Path,
+    checkpoints: Path,
     chosen: Training,
 ) -> Trainer:
     arguments = TrainingArguments(
-        output_dir=str(folder / "checkpoints"),
+        output_dir=str(checkpoints),
         num_train_epochs=chosen.epochs,
         per_device_train_batch_size=chosen.batch_size,
         per_device_eval_batch_size=4 * chosen.batch_size,

@@ -48,11 +48,6 @@ class Wiring:
     projections: tuple[Call | None, ...]
     outputs: tuple[tuple[Call, Side] | None, ...]
 
-    @property
-    def layers(self) -> int:
-        """How many attention layers the model has."""
-        return len(self.inputs)
-
     def modules(self) -> set[nn.Module]:
         """Every module that must be watched."""
         outputs = (output and output[0] for output in self.outputs)

@@ -54,7 +54,9 @@ def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0) -> Cor
 def splits_of(spec: str, columns: Columns | None = None, seed: int = 0) -> dict[str, Corpus]:
     """What to train on, to stop by and to test on: the corpus's own splits; of a file, nine tenths and one tenth by hash."""
     if not is_file(spec):
-        name = spec.partition(":")[0]
+        name, _, split = spec.partition(":")
+        if split:
+            raise CorpusError(f"training takes all splits of a corpus, not {spec!r}; give {name!r}")
         return {split: load_corpus(f"{name}:{split}", columns, seed) for split in ("train", "validation", "test")}
     whole = load_corpus(spec, columns, seed)
 

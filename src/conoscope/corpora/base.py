@@ -36,7 +36,8 @@ class Example:
 class Corpus:
     """A named, lazy, ordered stream of examples; iterate it as often as you like.
 
-    `labels` fixes the order of the classes and is empty where nothing is labelled; `seed` is that of a generated one.
+    `labels` fixes the order of the classes and is empty where nothing is labelled; `seed` is that of a generated one;
+    `fingerprint` tells two corpora of the same name apart.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Corpus:
     read: Callable[[], Iterator[Example]]
     size: int | None = None
     seed: int | None = None
+    fingerprint: str = ""
 
     def __iter__(self) -> Iterator[Example]:
         return self.read()
@@ -62,7 +64,8 @@ class Corpus:
         """A corpus from any iterable of examples; those without an id are numbered."""
         numbered = tuple(e if e.id else replace(e, id=f"{name}:{number}") for number, e in enumerate(examples, 1))
         labels = dict.fromkeys(example.label for example in numbered if example.label is not None)
-        return cls(name, "", tuple(labels), lambda: iter(numbered), len(numbered))
+        fingerprint = f"{sum(e.digest for e in numbered) % 2**63:x}"
+        return cls(name, "", tuple(labels), lambda: iter(numbered), len(numbered), fingerprint=fingerprint)
 
     def first(self, limit: int | None) -> "Corpus":
         """The first `limit` examples; all of them for None."""

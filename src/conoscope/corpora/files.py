@@ -1,7 +1,9 @@
 """Files of texts: CSV, TSV, JSON lines and parquet, with the columns that the user names."""
 
 import csv
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,16 +27,23 @@ class Columns:
 
 def is_file(spec: str) -> bool:
     """Whether a spec names a file (there, or by its ending) rather than a corpus."""
-    return Path(spec).suffix.lower() in READERS or Path(spec).is_file()
+    return Path(spec).suffix.lower() in READERS or _is_file(Path(spec))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def read_file(path: Path, columns: Columns) -> Corpus:
     """A corpus of the file's rows, in their order; its labels are sorted."""
-    if not path.is_file():
+    if not _is_file(path):
         raise CorpusError(f"no file {path}; give the path of a {one_of(READERS)} file")
     if path.suffix.lower() not in READERS:
         raise CorpusError(f"{path} is of no known kind; give a {one_of(READERS)} file")
-    rows = READERS[path.suffix.lower()]
+    rows = _reader(path.suffix.lower())
     number, first = next(rows(path), (0, {}))
     if not number:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
@@ -50,7 +59,14 @@ def read_file(path: Path, columns: Columns) -> Corpus:
     def read() -> Iterator[Example]:
         return (_example(row, line, path, wanted) for line, row in rows(path))
 
-    return Corpus(path.name, "", labels, read, size)
+    return Corpus(path.name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
+
+
+def _fingerprint(path: Path, columns: Columns) -> str:
+    """A hash of the file and of the columns that are read."""
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(f"{content} {columns}".encode()).hexdigest()
 
 
 def _scan(rows: Iterator[Row], path: Path, label: str | None) -> tuple[tuple[str, ...], int]:
@@ -61,7 +77,7 @@ def _scan(rows: Iterator[Row], path: Path, label: str | None) -> tuple[tuple[str
         count += 1
         if label is not None:
             found.add(_label(row, label, f"{path}:{line}"))
-    numeric = all(name.lstrip("-").isdecimal() for name in found)
+    numeric = all(re.fullmatch(r"-?[0-9]{1,18}", name) for name in found)
     return tuple(sorted(found, key=(lambda name: (int(name), name)) if numeric else lambda name: (0, name))), count
 
 
@@ -87,12 +103,12 @@ def _text(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row.get(column)
     if not isinstance(value, str) or not value.strip():
         raise CorpusError(f"{where}: the column {column!r} has no text (got {value!r}); fill it or take the row out")
-    return value
+    return value.encode("utf-8", "replace").decode()
 
 
 def _label(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row.get(column)
-    if value is None or value == "":
+    if value is None or value == "" or value != value:
         raise CorpusError(f"{where}: the column {column!r} has no label; fill it or take the row out")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
@@ -101,8 +117,8 @@ def _flags(value: Any, where: str) -> tuple[bool, ...] | None:
     """One flag per word, from a list of 0 and 1 or from a text such as "0 1 1" or "[0, 1, 1]"; None where empty."""
     if value is None or value == "":
         return None
-    items = value.replace(",", " ").strip("[] ").split() if isinstance(value, str) else list(value)
-    if any(str(item) not in ("0", "1", "True", "False") for item in items):
+    items = value.replace(",", " ").strip("[] ").split() if isinstance(value, str) else value
+    if not isinstance(items, list) or any(str(item) not in ("0", "1", "True", "False") for item in items):
         raise CorpusError(f"{where}: the rationale {value!r} is not a list of 0 and 1; give one per whitespace word")
     return tuple(str(item) in ("1", "True") for item in items)
 
@@ -116,6 +132,8 @@ def _delimited(delimiter: str) -> Callable[[Path], Iterator[Row]]:
             try:
                 header = next(rows, [])
                 start = rows.line_num
+                if len(set(header)) < len(header):
+                    raise CorpusError(f"{path}:1: two columns have the same name; rename one")
                 for row in rows:
                     line, start = start + 1, rows.line_num
                     if not row:
@@ -156,8 +174,22 @@ def _parquet(path: Path) -> Iterator[Row]:
                 for row in batch.to_pylist():
                     number += 1
                     yield number, row
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, ValueError, OverflowError) as error:
         raise CorpusError(f"{path}: not a parquet file that can be read ({error}); write it again") from error
+
+
+def _reader(suffix: str) -> Callable[[Path], Iterator[Row]]:
+    """The reader of this kind of file, its errors of the disk told as ours."""
+
+    def read(path: Path) -> Iterator[Row]:
+        try:
+            yield from READERS[suffix](path)
+        except OSError as error:
+            raise CorpusError(
+                f"{path} cannot be read: {error.strerror or error}; look at the file and its permissions"
+            ) from error
+
+    return read
 
 
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
