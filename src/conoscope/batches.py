@@ -166,11 +166,13 @@ def _is_punctuation(text: str) -> bool:
 
 def _words(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:
     """For each token, the number of the whitespace word that holds its last character."""
-    owner = [_word_of_character(example.text, 0), _word_of_character(example.pair or "", len(example.text.split()))]
-    words = np.full(len(offsets), -1)
-    for position, (which, (start, end)) in enumerate(zip(sequence, offsets, strict=True)):
-        if which is not None and end > start:
-            words[position] = owner[which][end - 1]
+    which = np.array([-1 if text is None else text for text in sequence])
+    starts, ends = offsets[:, 0], offsets[:, 1]
+    words, first = np.full(len(offsets), -1), 0
+    for number, text in enumerate((example.text, example.pair or "")):
+        of_text = (which == number) & (ends > starts)
+        words[of_text] = _word_of_character(text, first)[ends[of_text] - 1]
+        first = len(text.split())
     return words
 
 
