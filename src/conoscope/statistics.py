@@ -75,12 +75,13 @@ class Directions(Statistic):
     @classmethod
     def of(cls, x: Float[Tensor, "n *s d"], keep: Bool[Tensor, "n *s"]) -> Self:
         """Sums over the first axis."""
-        x = _exact(x)
+        # As one product of matrices with the items inside, both sides laid out for it: an einsum copies every head's part.
+        x, keep = _exact(x).movedim(0, -2), keep.movedim(0, -1)
         norms = torch.linalg.vector_norm(x, dim=-1)
         counts = keep & (norms > 0)
-        weights = torch.stack((counts / norms.clamp_min(torch.finfo(norms.dtype).tiny), counts.to(x.dtype)))
-        units, vectors = torch.einsum("kn...,n...d->k...d", weights, x)
-        return cls(units.double(), vectors.double(), counts.sum(0), (keep & (norms == 0)).sum(0))
+        weights = torch.stack((counts / norms.clamp_min(torch.finfo(norms.dtype).tiny), counts.to(x.dtype)), dim=-2)
+        units, vectors = (weights @ x).double().unbind(-2)
+        return cls(units, vectors, counts.sum(-1), (keep & (norms == 0)).sum(-1))
 
     def total(self) -> Self:
         """The sums over the first of the axes that were kept."""
