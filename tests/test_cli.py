@@ -12,8 +12,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from architectures import SHAPES
-from conoscope.cli import COMMANDS, main
+from conoscope.cli import COMMANDS, main, parser
 from conoscope.loading import LoadedModel
+from conoscope.pipeline import Options
 from conoscope.train import Training
 
 
@@ -275,3 +276,11 @@ def test_the_demonstration_trains_once_measures_and_writes(
     assert "training" not in printed
     assert "sim, by layer" in printed
     assert "was trained with seed 0; give -o another folder" in refusal(capsys, "demo", "-o", tmp_path / "demo", "--seed", "1")
+
+
+def test_the_command_line_and_the_library_have_the_same_defaults() -> None:
+    for command, kind in ((["train", "c", "-o", "o"], Training), (["measure", "m", "c"], Options)):
+        given = vars(parser().parse_args(command))
+        assert {name: getattr(kind(), name) for name in given if hasattr(kind(), name)} == {
+            name: value for name, value in given.items() if hasattr(kind(), name)
+        }

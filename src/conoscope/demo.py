@@ -11,7 +11,7 @@ from conoscope.errors import OutputError
 from conoscope.pipeline import Options, measure
 from conoscope.train import Training, train
 
-QUICK = Training(epochs=15, patience=4, progress=True)
+QUICK = Training(epochs=12, patience=4, progress=True)
 
 
 def demo(out: Path, seed: int = 0) -> None:
