@@ -59,7 +59,7 @@ def runner(side: str, arguments: argparse.Namespace) -> Callable[[], None]:
 
         return plain
     names = CATALOGUE if side == "all" else [side]
-    tally = Tally.for_needs(need for name in names for part in request(name).parts() for need in part.needs.values())
+    tally = Tally.for_needs(need for name in names for need in request(name).needs())
     capture = Capture(module, "full" if tally.weights else "kv").__enter__()
     return lambda: (capture(batch, tally.add), None)[1]
 

@@ -162,7 +162,7 @@ def test_four_merged_shards_equal_the_whole(minilm64: LoadedModel, sentences: Co
 
 
 def tables_of(batch: Batch, traces: list[Trace]) -> Result:
-    tally = Tally.for_needs(need for name in CATALOGUE for part in request(name).parts() for need in part.needs.values())
+    tally = Tally.for_needs(need for name in CATALOGUE for need in request(name).needs())
     for trace in traces:
         tally.add(trace)
     return Result(tally, {"measures": list(CATALOGUE), "shards": ["1/1"]})
@@ -218,7 +218,7 @@ def test_a_sentence_of_one_token_has_no_sim_and_spoils_no_mean(pure: LoadedModel
 def test_zero_vectors_are_counted_apart() -> None:
     x = torch.randn(1, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     x[0, 2] = 0
-    tally = Tally.for_needs(need for part in request("sim:mask=real").parts() for need in part.needs.values())
+    tally = Tally.for_needs(request("sim:mask=real").needs())
     tally.add(a_trace(x))
     row = table(request("sim:mask=real"), tally).iloc[0]
     assert row["zeros"] == 1
@@ -287,7 +287,7 @@ def test_an_unknown_option_names_the_known_ones() -> None:
 
 
 def test_nothing_to_measure_raises_rather_than_makes_a_number_up() -> None:
-    tally = Tally.for_needs(need for part in request("sim").parts() for need in part.needs.values())
+    tally = Tally.for_needs(request("sim").needs())
     with pytest.raises(MeasureError, match="nothing to measure"):
         table(request("sim"), tally)
 

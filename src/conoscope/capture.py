@@ -199,11 +199,11 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
     """
     batch = (_random_batch(module) if batch is None else batch).to(module.device)
     found: dict[Mode, float] = {}
-    plain: dict[Mode, str] = {"full": "eager", "kv": "sdpa" if getattr(module, "_supports_sdpa", False) else "eager"}
-    for mode, implementation in plain.items():
-        with attention_of(module, implementation), torch.no_grad():
+    for mode in BACKENDS:
+        capture = Capture(module, mode)
+        with attention_of(module, "sdpa" if capture.mode == "kv" else "eager"), torch.no_grad():
             expected = _answer(module, batch)
-        with Capture(module, mode) as capture:
+        with capture:
             found[mode] = float((capture(batch, lambda trace: None) - expected).abs().max())
     return found
 
@@ -212,6 +212,7 @@ def _random_batch(module: PreTrainedModel) -> Batch:
     """Three rows of random tokens, two of them padded."""
     real = torch.arange(11) < torch.tensor([[11], [7], [4]])
     pad = module.config.get_text_config().pad_token_id or 0
-    known = torch.tensor([token for token in range(module.get_input_embeddings().num_embeddings) if token != pad])
+    known = torch.arange(module.get_input_embeddings().num_embeddings)
+    known = known[known != pad]
     ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
     return Batch.of_ids(ids.where(real, pad), real)

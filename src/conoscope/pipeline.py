@@ -66,7 +66,7 @@ def measure(
     batcher = loaded.batcher(texts, chosen.max_length)
     provenance = _provenance(loaded, texts, batcher, asked, chosen)
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
-    tally = Tally.for_needs(need for wanted in asked for block in wanted.parts() for need in block.needs.values())
+    tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
     if out is not None:
         result.save(out)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.batches import Batch
-from conoscope.statistics import Directions
+from conoscope.statistics import Directions, at_least_single
 from conoscope.traces import Trace
 
 MASKS = ("published", "real", "content")
@@ -50,8 +50,14 @@ def mask_of(batch: Batch, mask: str, site: str) -> Bool[Tensor, "b t"]:
     return batch.content if content else batch.real
 
 
-def _by_sentence(trace: Trace, site: str, width: str, mask: str) -> Directions | None:
-    """The directions of each sentence of the batch: sums over its tokens, shape (b, h, e)."""
+def _by_sentence(trace: Trace, **options: str) -> Directions | None:
+    """The directions of each sentence of the batch, computed once for all quantities that read them."""
+    found: Directions | None = trace.once(("directions", *options.values()), lambda: _sum_sentences(trace, **options))
+    return found
+
+
+def _sum_sentences(trace: Trace, site: str, width: str, mask: str) -> Directions | None:
+    """Sums over the tokens of each sentence, shape (b, h, e)."""
     x = trace.vectors(site)
     if x is None:
         return None
@@ -63,14 +69,14 @@ def _by_sentence(trace: Trace, site: str, width: str, mask: str) -> Directions |
 @quantity()
 def sim(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
     """SIM of each sentence: the mean cosine of its pairs of vectors; not defined for fewer than two."""
-    each = trace.once(("directions", site, width, mask), lambda: _by_sentence(trace, site, width, mask))
+    each = _by_sentence(trace, site=site, width=width, mask=mask)
     return None if each is None else (each.sim,)
 
 
 @quantity()
 def directions(trace: Trace, site: str, width: str, mask: str) -> Directions | None:
     """The directions of all vectors of the batch."""
-    each = trace.once(("directions", site, width, mask), lambda: _by_sentence(trace, site, width, mask))
+    each = _by_sentence(trace, site=site, width=width, mask=mask)
     return None if each is None else each.total()
 
 
@@ -86,7 +92,7 @@ def attention_entropy(trace: Trace, row: str) -> Arrays | None:
     """Entropy of each sentence's rows: of all of them, of [CLS]'s, or of [CLS]'s with itself taken out."""
     if trace.weights is None or trace.visible is None:
         return None
-    weights = trace.weights.float() if trace.weights.dtype in (torch.float16, torch.bfloat16) else trace.weights
+    weights = at_least_single(trace.weights)
     keys = trace.visible.expand_as(trace.batch.real)
     return (
         _mean_entropy(weights, keys, trace.batch)

@@ -150,7 +150,7 @@ def table(asked: Request, tally: Tally) -> "pd.DataFrame":
     import pandas as pd
 
     rows = list(_rows(asked, tally))
-    if not counted(asked, tally):
+    if not any(row["n"] for row in rows):
         raise MeasureError(f"{asked.name}: nothing to measure; no text had enough tokens, or the model has no such site")
     frame = pd.DataFrame(rows)
     return frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})

@@ -28,7 +28,7 @@ def _none() -> Any:
     return field(default_factory=lambda: torch.zeros((), dtype=torch.int64))
 
 
-def _exact(x: Tensor) -> Tensor:
+def at_least_single(x: Tensor) -> Tensor:
     """At least single precision, so that a sum over a batch of half-precision numbers is one."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
@@ -76,7 +76,7 @@ class Directions(Statistic):
     def of(cls, x: Float[Tensor, "n *s d"], keep: Bool[Tensor, "n *s"]) -> Self:
         """Sums over the first axis."""
         # As one product of matrices with the items inside, both sides laid out for it: an einsum copies every head's part.
-        x, keep = _exact(x).movedim(0, -2), keep.movedim(0, -1)
+        x, keep = at_least_single(x).movedim(0, -2), keep.movedim(0, -1)
         norms = torch.linalg.vector_norm(x, dim=-1)
         counts = keep & (norms > 0)
         weights = torch.stack((counts / norms.clamp_min(torch.finfo(norms.dtype).tiny), counts.to(x.dtype)), dim=-2)
@@ -104,7 +104,7 @@ class Gram(Statistic):
     @classmethod
     def of(cls, x: Float[Tensor, "n *s d"], keep: Bool[Tensor, "n *s"]) -> Self:
         """Sums over the first axis."""
-        kept = _exact(x) * keep[..., None]
+        kept = at_least_single(x) * keep[..., None]
         return cls(torch.einsum("n...d,n...e->...de", kept, kept).double(), keep.sum(0))
 
 

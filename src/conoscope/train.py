@@ -120,13 +120,13 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
         trainer.train()
         trainer.remove_callback(_EpochLines)
         scores = {name: _scores(trainer.evaluate(rows)) for name, rows in data.items() if name != "train"}
-    if not all(math.isfinite(score["loss"]) for score in scores.values()):
-        raise ModelError(f"training ran off to infinity at a learning rate of {chosen.learning_rate:g}; lower --lr")
-    trained = Trained(make_folder(folder), round(trainer.state.epoch or 0), scores)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    described = {"corpus": str(learned), "settings": asdict(chosen), "epochs": trained.epochs, "scores": scores}
-    (folder / "training.json").write_text(json.dumps(described, indent=2) + "\n")
+        if not all(math.isfinite(score["loss"]) for score in scores.values()):
+            raise ModelError(f"training ran off to infinity at a learning rate of {chosen.learning_rate:g}; lower --lr")
+        trained = Trained(folder, round(trainer.state.epoch or 0), scores)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        described = {"corpus": str(learned), "settings": asdict(chosen), "epochs": trained.epochs, "scores": scores}
+        (folder / "training.json").write_text(json.dumps(described, indent=2) + "\n")
     return trained
 
 

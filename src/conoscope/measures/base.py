@@ -1,10 +1,10 @@
 """Measure: a named reading of some statistics, with its bounds, its source and its options."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.errors import MeasureError, one_of
@@ -20,7 +20,7 @@ class Reading:
 
     value: Float[Tensor, " h"]
     sd: Float[Tensor, " h"]
-    n: Float[Tensor, " h"] | Tensor
+    n: Int[Tensor, " h"]
     more: Mapping[str, Tensor] = field(default_factory=dict)
 
 
@@ -67,6 +67,10 @@ class Request:
         """The blocks of its table."""
         defaults = {key: choices[0] for key, choices in self.measure.choices.items()}
         return list(self.measure.parts(**{**defaults, **self.options}))
+
+    def needs(self) -> Iterator[Need]:
+        """The statistics that its blocks read."""
+        return (need for part in self.parts() for need in part.needs.values())
 
 
 CATALOGUE: dict[str, Measure] = {}
