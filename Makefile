@@ -17,6 +17,7 @@ lint: $(VENV)/developing
 
 bench: $(VENV)/developing
 	$(VENV)/bin/python benchmarks/overhead.py
+	$(VENV)/bin/python benchmarks/corpora.py
 
 # torch comes first and alone: its constraint picks the CPU build, a looser requirement would pull gigabytes of CUDA.
 $(VENV)/installed: pyproject.toml constraints.txt

@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from architectures import SHAPES
-from conoscope.cli import COMMANDS, main, parser
+from conoscope.arguments import COMMANDS, parser
+from conoscope.cli import main
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options
 from conoscope.train import Training
@@ -92,7 +93,14 @@ def test_measure_prints_tables_and_writes_parquet_csv_and_provenance(
     provenance = json.loads((out / "provenance.json").read_text())
     assert json.loads(pq.read_schema(out / "sim.parquet").metadata[b"conoscope"]) == provenance
     assert provenance["model"]["hash"]
-    expected = {"name": "bistro", "split": "test", "labels": ["negative", "positive"], "seed": 0, "fingerprint": ""}
+    expected = {
+        "name": "bistro",
+        "split": "test",
+        "labels": ["negative", "positive"],
+        "seed": 0,
+        "options": "",
+        "fingerprint": "",
+    }
     assert provenance["corpus"] == expected
     assert provenance["seen"]["examples"] == 20
     assert "torch" in provenance["versions"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import conoscope
-from conoscope.cli import COMMANDS, parser
+from conoscope.arguments import COMMANDS, parser
 from conoscope.corpora import CORPORA
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conoscope.corpora import Columns, Corpus, Example, load_corpus, splits_of
-from conoscope.errors import CorpusError
+from conoscope.errors import CorpusError, DataError
 
 ROWS = [
     {"review": "The soup was cold.", "stars": "2", "why": "0 0 0 1"},
@@ -102,7 +102,7 @@ def test_a_rationale_that_does_not_fit_is_named_by_file_and_line(tmp_path: Path,
 
 
 def test_a_file_that_is_not_there_and_one_of_no_known_kind(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"no file nowhere.csv; give the path of a .csv, .jsonl, .parquet, .tsv file"):
+    with pytest.raises(CorpusError, match=r"no file nowhere.csv; give the path of a .csv, .jsonl, .parquet, .tab, .tsv file"):
         load_corpus("nowhere.csv")
     (tmp_path / "a.docx").write_text("x")
     with pytest.raises(CorpusError, match=r"a.docx is of no known kind"):
@@ -127,7 +127,7 @@ def test_a_rationale_that_is_a_number_is_named(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     link = tmp_path / "a.csv"
     link.symlink_to("/proc/self/mem")
-    with pytest.raises(CorpusError, match=r"a.csv cannot be read: .*; look at the file and its permissions"):
+    with pytest.raises(DataError, match=r"a.csv cannot be read: .*; look at the file and its permissions"):
         list(load_corpus(str(link)))
 
 
@@ -151,7 +151,7 @@ def test_any_bytes_give_examples_or_one_clear_error(tmp_path: Path, content: byt
     message = ""
     try:
         assert all(example.text.strip() for example in load_corpus(str(path)))
-    except CorpusError as error:
+    except DataError as error:
         message = str(error)
     assert not message or path.name in message
 

@@ -120,10 +120,3 @@ def test_width_that_cannot_be_cut_into_heads_is_refused() -> None:
 def test_an_unknown_preset_names_the_known_ones() -> None:
     with pytest.raises(ModelError, match="no preset 'pure'; known presets: pure-attention"):
         preset("pure")
-
-
-def test_the_tokenizer_lowers_splits_punctuation_and_knows_its_most_frequent_words_first() -> None:
-    tokenizer = build_tokenizer(["The soup wasn't hot.", "the SOUP, the bread"])
-    assert tokenizer.tokenize("The bread wasn't soup!") == ["the", "bread", "wasn't", "soup", "<unk>"]
-    assert tokenizer.convert_ids_to_tokens(list(range(6))) == ["<pad>", "<unk>", "<cls>", "<sep>", "the", "soup"]
-    assert tokenizer.decode(tokenizer("soup", "bread")["input_ids"]) == "<cls> soup <sep> bread"

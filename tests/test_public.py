@@ -11,9 +11,10 @@ import conoscope
 
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
-    {"errors", "progress"},
-    {"corpora", "models", "tokenizer"},
-    {"batches", "wiring"},
+    {"errors", "terminal"},
+    {"textfiles"},
+    {"corpora", "models", "tokenizer", "vectors"},
+    {"batches", "wiring", "fetch"},
     {"loading", "traces", "statistics"},
     {"capture", "quantities"},
     {"tally"},
@@ -21,7 +22,8 @@ FLOORS = (
     {"result"},
     {"checkpoint"},
     {"pipeline", "train"},
-    {"demo", "catalogue"},
+    {"demo", "catalogue", "describe", "arguments"},
+    {"survey"},
     {"cli"},
 )
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from conoscope import checkpoint
-from conoscope.corpora import Corpus, Example, load_corpus
+from conoscope.corpora import Corpus, Example, Notes, load_corpus
 from conoscope.errors import OutputError
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options, measure
@@ -17,7 +17,7 @@ TEXTS = list(load_corpus("bistro:test").first(80))
 
 
 def corpus(texts: list[Example], stop_at: int | None = None) -> Corpus:
-    def read() -> Iterator[Example]:
+    def read(_: Notes) -> Iterator[Example]:
         for number, example in enumerate(texts):
             if number == stop_at:
                 raise KeyboardInterrupt

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from conoscope.tally import Tally
     from conoscope.traces import Trace
     from conoscope.train import Training, train
+    from conoscope.vectors import load_vectors
 
 _HOME = {
     **dict.fromkeys(("Capture", "traces_of", "verify"), "capture"),
@@ -31,6 +32,7 @@ _HOME = {
     "Result": "result",
     "Tally": "tally",
     "Trace": "traces",
+    "load_vectors": "vectors",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Training",
     "load_corpus",
     "load_model",
+    "load_vectors",
     "measure",
     "merge",
     "traces_of",

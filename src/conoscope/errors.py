@@ -1,7 +1,8 @@
 """What can go wrong through no fault of ours, and what to do about it.
 
 ConoscopeError                 every error a user can cause; the command line prints it and exits with 2
-├── CorpusError                a corpus, split, column, row or label that is not there or cannot be read
+├── DataError                  a file of texts or of word vectors that is not there or cannot be read
+│   └── CorpusError            a corpus, split, column, row or label that is not there or cannot be used
 ├── ModelError                 a model that cannot be loaded, is broken, or has labels other than the corpus
 │   └── CaptureError           a model whose attention cannot be seen, or a site that it does not have
 ├── MeasureError               an unknown measure or option, or a measure with nothing to measure
@@ -12,13 +13,19 @@ Every message is one line: what happened, what was given, what was expected, wha
 
 from collections.abc import Iterable
 
+LONGEST, MOST = 60, 40
+
 
 class ConoscopeError(Exception):
     """Every error that a user of conoscope can cause."""
 
 
-class CorpusError(ConoscopeError):
-    """A corpus, split, column, row or label that is not there or cannot be read."""
+class DataError(ConoscopeError):
+    """A file of texts or of word vectors that is not there or cannot be read."""
+
+
+class CorpusError(DataError):
+    """A corpus, split, column, row or label that is not there or cannot be used."""
 
 
 class ModelError(ConoscopeError):
@@ -38,5 +45,7 @@ class OutputError(ConoscopeError):
 
 
 def one_of(known: Iterable[object]) -> str:
-    """The names in `known`, sorted and joined, for the end of a message."""
-    return ", ".join(sorted(str(name) for name in known))
+    """The names in `known`, sorted and joined, for a message of one line: long names are cut, and so are long lists."""
+    names = sorted(" ".join(str(name).split()) for name in known)
+    shown = [name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in names[:MOST]]
+    return ", ".join(shown if len(names) <= MOST else [*shown, f"… ({len(names)} in all)"])

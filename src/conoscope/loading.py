@@ -53,6 +53,10 @@ class LoadedModel:
         # RoBERTa's positions begin after that of the padding.
         return int(min(self.tokenizer.model_max_length, positions - max(taken, default=0), LONGEST))
 
+    def length(self, text: str, pair: str | None = None) -> int:
+        """How many tokens a text, or a pair, has, special ones included."""
+        return len(self.tokenizer(text, pair, verbose=False)["input_ids"])
+
     def batcher(self, corpus: Corpus, max_length: int | None = None) -> Batcher:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)

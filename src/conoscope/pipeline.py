@@ -24,9 +24,9 @@ from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import CaptureError, CorpusError, ModelError, OutputError
 from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import CATALOGUE, Request, request
-from conoscope.progress import Progress
 from conoscope.result import Result, claim
 from conoscope.tally import Tally
+from conoscope.terminal import Progress
 
 WINDOW = 32
 """How many batches of examples are sorted by length together, so that little is padded."""
@@ -61,8 +61,9 @@ def measure(
     """
     chosen = options or Options()
     asked = [request(name) for name in measures or CATALOGUE]
-    texts = _corpus(corpus, chosen)
+    texts = _corpus(corpus)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
+    texts = (texts if chosen.labels else texts.unlabelled()).packed(loaded.length).first(chosen.limit)
     batcher = loaded.batcher(texts, chosen.max_length)
     provenance = _provenance(loaded, texts, batcher, asked, chosen)
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
@@ -82,9 +83,8 @@ def merge(folders: Iterable[str | Path]) -> Result:
     return reduce(add, results)
 
 
-def _corpus(corpus: str | Corpus | Iterable[Example], options: Options) -> Corpus:
-    texts = load_corpus(corpus) if isinstance(corpus, str) else corpus if isinstance(corpus, Corpus) else Corpus.of(corpus)
-    return (texts if options.labels else texts.unlabelled()).first(options.limit)
+def _corpus(corpus: str | Corpus | Iterable[Example]) -> Corpus:
+    return load_corpus(corpus) if isinstance(corpus, str) else corpus if isinstance(corpus, Corpus) else Corpus.of(corpus)
 
 
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
@@ -160,6 +160,7 @@ def _provenance(
             "split": corpus.split,
             "labels": list(corpus.labels),
             "seed": corpus.seed,
+            "options": corpus.options,
             "fingerprint": corpus.fingerprint,
         },
         "measures": [wanted.name for wanted in asked],

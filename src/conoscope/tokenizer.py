@@ -7,16 +7,26 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from transformers import PreTrainedTokenizerFast
 
 PAD, UNKNOWN, CLS, SEPARATOR = SPECIAL = ("<pad>", "<unk>", "<cls>", "<sep>")
+NORMALIZER = normalizers.Sequence([normalizers.NFC(), normalizers.Replace("’", "'"), normalizers.Lowercase()])
+CLITIC = r"'(?:s|m|d|re|ve|ll)\b"
+TOKEN = rf"</?\w+ ?/?>|\w+(?=n't\b)|n't\b|{CLITIC}|\w+(?:(?!{CLITIC})'\w+)?|[^\w\s]"
+"""<tags> such as <user> or <br />; words, of which 's, n't and the like are cut off as in GloVe's; punctuation marks."""
+WORDS = pre_tokenizers.Split(Regex(TOKEN), behavior="removed", invert=True)
+
+
+def count_words(texts: Iterable[str]) -> Counter[str]:
+    """How often each lower-cased word, punctuation mark and <tag> occurs."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(word for word, _ in WORDS.pre_tokenize_str(NORMALIZER.normalize_str(text)))
+    return counts
 
 
 def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Lower-cased words and punctuation marks, the most frequent first; one <cls> before, <sep> within a pair."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"\w+(?:'\w+)?|[^\w\s]"), behavior="removed", invert=True)
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text)))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = NORMALIZER, WORDS
+    counts = count_words(texts)
     ranked = sorted((word for word in counts if word not in SPECIAL), key=lambda word: (-counts[word], word))
     vocabulary = {word: number for number, word in enumerate((*SPECIAL, *ranked))}
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)

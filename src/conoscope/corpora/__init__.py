@@ -1,69 +1,122 @@
 """Corpora: `load_corpus("name:split")`, or a file. One short module per corpus."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from conoscope.corpora.base import Corpus, Example, stable_hash
+from conoscope.corpora import esnli, hatexplain, hub, imdb, newsgroups, sarscov2, wikitext, yelp_hat
+from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
+from conoscope.corpora.cutting import TENTH, side
+from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.files import Columns, is_file, read_file
 from conoscope.errors import CorpusError, one_of
 
-__all__ = ["CORPORA", "Columns", "Corpus", "Entry", "Example", "load_corpus", "splits_of", "stable_hash"]
+__all__ = ["CORPORA", "Columns", "Corpus", "Entry", "Example", "Notes", "every_split", "load_corpus", "splits_of", "stable_hash"]
 
-
-@dataclass(frozen=True)
-class Entry:
-    """A named corpus: what it is, and what loads one of its splits with a seed."""
-
-    what: str
-    load: Callable[[str, int], Corpus]
-
-
-def _topics(split: str, seed: int) -> Corpus:
-    return bistro_topics(split, 20, seed)
-
-
+OWN = "a grammar of our own; Apache-2.0"
 CORPORA: dict[str, Entry] = {
-    "bistro": Entry("restaurant reviews, negative or positive; half of them have a twin of the same words", bistro),
-    "bistro-stars": Entry("restaurant reviews with 1 to 5 stars", bistro_stars),
-    "bistro-topics": Entry("which dish was eaten; bistro-topics-50 for 50 of up to 200 dishes", _topics),
+    "bistro": Entry(
+        "restaurant reviews, negative or positive; half of them have a twin of the same words",
+        lambda wanted: bistro(wanted.split, wanted.seed),
+        OWN,
+    ),
+    "bistro-stars": Entry("restaurant reviews with 1 to 5 stars", lambda wanted: bistro_stars(wanted.split, wanted.seed), OWN),
+    "bistro-topics": Entry(
+        "which dish was eaten; bistro-topics-50 for 50 of up to 200 dishes",
+        lambda wanted: bistro_topics(wanted.split, int(wanted.name[len("bistro-topics-") :] or 20), wanted.seed),
+        OWN,
+    ),
+    "imdb": imdb.ENTRY,
+    "hatexplain": hatexplain.ENTRY,
+    "yelp_hat": yelp_hat.ENTRY,
+    "esnli": esnli.ENTRY,
+    "newsgroups": newsgroups.ENTRY,
+    "sarscov2": sarscov2.ENTRY,
+    "wikitext": wikitext.ENTRY,
+    "hub": hub.ENTRY,
 }
+VALIDATION = ("validation", "valid", "val", "dev")
 
 
-def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0) -> Corpus:
-    """A corpus by name and split ("bistro:test"; test where no split is given), or a file of texts.
+def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> Corpus:
+    """A corpus by name, split and options, a file of texts, or a data set of the Hub; the split is test where none is given.
 
     >>> load_corpus("bistro:train")
+    >>> load_corpus("yelp_hat:test-50:map=any", data_dir="data")
     >>> load_corpus("reviews.csv", Columns(text="review", label="stars"))
+    >>> load_corpus("stanfordnlp/sst2:validation", Columns(text="sentence"))
     """
     if is_file(spec):
         return read_file(Path(spec), columns or Columns())
-    name, _, split = spec.partition(":")
+    entry, wanted = asked(spec, columns, seed, data_dir)
+    return entry.corpus(wanted if wanted.split else replace(wanted, split="test"))
+
+
+def asked(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> tuple[Entry, Wanted]:
+    """The entry that a spec names, and what it asks of it: `name:split:option=value,option=value`."""
+    name, *rest = spec.removeprefix(hub.PREFIX).split(":")
     stem, _, number = name.rpartition("-")
-    if stem == "bistro-topics" and number.isdecimal():
-        return bistro_topics(split or "test", int(number), seed)
-    if name not in CORPORA:
+    known = "bistro-topics" if stem == "bistro-topics" and number.isdecimal() else name
+    if spec.startswith(hub.PREFIX) or "/" in name:
+        known, name = "hub", f"{hub.PREFIX}{name}"
+    elif known not in CORPORA or known == "hub":
         raise CorpusError(
             f"no corpus {name!r}, and no such file; known corpora: {one_of(CORPORA)}; "
-            "or give a .csv, .tsv, .jsonl or .parquet file"
+            "or give a .csv, .tsv, .jsonl or .parquet file, or hub: and the id of a data set"
         )
-    return CORPORA[name].load(split or "test", seed)
+    split = rest.pop(0) if rest and "=" not in rest[0] else ""
+    options = dict(pair.partition("=")[::2] for given in rest for pair in given.split(","))
+    folder = None if data_dir is None else Path(data_dir)
+    return CORPORA[known], Wanted(name, split, seed, options, folder, columns or Columns(), CORPORA[known].choices)
 
 
-def splits_of(spec: str, columns: Columns | None = None, seed: int = 0) -> dict[str, Corpus]:
-    """What to train on, to stop by and to test on: the corpus's own splits; of a file, nine tenths and one tenth by hash."""
-    if not is_file(spec):
-        name, _, split = spec.partition(":")
-        if split:
-            raise CorpusError(f"training takes all splits of a corpus, not {spec!r}; give {name!r}")
-        return {split: load_corpus(f"{name}:{split}", columns, seed) for split in ("train", "validation", "test")}
-    whole = load_corpus(spec, columns, seed)
+def every_split(
+    spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
+) -> tuple[dict[str, Corpus], dict[str, CorpusError]]:
+    """All splits that a spec names (one, where it names one), and what went wrong with those that are not there."""
+    if is_file(spec):
+        return {"": load_corpus(spec, columns)}, {}
+    entry, wanted = asked(spec, columns, seed, data_dir)
+    found: dict[str, Corpus] = {}
+    failed: dict[str, CorpusError] = {}
+    for split in [wanted.split] if wanted.split else entry.splits or hub.split_names(wanted):
+        try:
+            found[split] = entry.corpus(replace(wanted, split=split))
+        except CorpusError as error:
+            failed[split] = error
+    if not found:
+        raise next(iter(failed.values()))
+    return found, failed
 
-    def part(split: str, held_out: bool) -> Corpus:
-        def read() -> Iterator[Example]:
-            return (e for e in whole if (stable_hash(f"{seed} {e.text} {e.pair}") % 10 == 0) is held_out)
+
+def splits_of(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> dict[str, Corpus]:
+    """What to train on, to stop by and to test on; where there is nothing to stop by, a tenth is cut off by hash."""
+    if is_file(spec):
+        return _cut(load_corpus(spec, columns, seed), seed)
+    entry, wanted = asked(spec, columns, seed, data_dir)
+    if wanted.split:
+        raise CorpusError(
+            f"training takes all splits of a corpus, not {spec!r}; give {spec.replace(f':{wanted.split}', '', 1)!r}"
+        )
+    names = entry.splits or hub.split_names(wanted)
+    if "train" not in names:
+        raise CorpusError(f"{spec} has no split to train on; it has {one_of(names)}")
+    found = {name: entry.corpus(replace(wanted, split=name)) for name in names if name in ("train", "test", *VALIDATION)}
+    stop_by = next((found[name] for name in VALIDATION if name in found), None)
+    learned = {"train": found["train"], "validation": stop_by} if stop_by is not None else _cut(found["train"], seed)
+    if "test" not in found or (not entry.splits and next((e.label for e in found["test"]), None) is None):
+        return learned  # data sets of the Hub may hold the labels of their tests back
+    return {**learned, "test": found["test"]}
+
+
+def _cut(whole: Corpus, seed: int) -> dict[str, Corpus]:
+    """Nine tenths to train on and one to stop by."""
+
+    def part(split: str) -> Corpus:
+        def read(notes: Notes) -> Iterator[Example]:
+            return (e for e in whole.read(notes) if side(f"{e.text} {e.pair}", seed, TENTH) == split)
 
         return replace(whole, split=split, read=read, size=None, seed=seed)
 
-    return {"train": part("train", held_out=False), "validation": part("validation", held_out=True)}
+    return {split: part(split) for split in ("train", "validation")}

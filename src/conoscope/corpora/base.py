@@ -1,11 +1,17 @@
 """Example and Corpus: the nouns that every corpus file speaks."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from conoscope.errors import CorpusError
+
+Notes = Counter[str]
+"""What a reader mended or left out, and how often."""
+Length = Callable[[str, str | None], int]
+"""How many tokens a text, or a pair, has for some tokenizer, special ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +42,24 @@ class Example:
 class Corpus:
     """A named, lazy, ordered stream of examples; iterate it as often as you like.
 
-    `labels` fixes the order of the classes and is empty where nothing is labelled; `seed` is that of a generated one;
-    `fingerprint` tells two corpora of the same name apart.
+    `labels` fixes the order of the classes and is empty where nothing is labelled; `read` counts what it mends or leaves
+    out in the notes that it is given; `seed` is that of what was generated or cut by chance; `fingerprint` tells two
+    corpora of the same name apart; `options` are those that were asked for, as in `map=any`; `pack` is there where the
+    examples depend on the tokenizer.
     """
 
     name: str
     split: str
     labels: tuple[str, ...]
-    read: Callable[[], Iterator[Example]]
+    read: Callable[[Notes], Iterator[Example]]
     size: int | None = None
     seed: int | None = None
     fingerprint: str = ""
+    options: str = ""
+    pack: "Callable[[Length], Corpus] | None" = None
 
     def __iter__(self) -> Iterator[Example]:
-        return self.read()
+        return self.read(Notes())
 
     def __len__(self) -> int:
         if self.size is None:
@@ -57,7 +67,7 @@ class Corpus:
         return self.size
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.split}" if self.split else self.name
+        return ":".join(filter(None, (self.name, self.split, self.options)))
 
     @classmethod
     def of(cls, examples: Iterable[Example], name: str = "examples") -> "Corpus":
@@ -65,29 +75,33 @@ class Corpus:
         numbered = tuple(e if e.id else replace(e, id=f"{name}:{number}") for number, e in enumerate(examples, 1))
         labels = dict.fromkeys(example.label for example in numbered if example.label is not None)
         fingerprint = f"{sum(e.digest for e in numbered) % 2**63:x}"
-        return cls(name, "", tuple(labels), lambda: iter(numbered), len(numbered), fingerprint=fingerprint)
+        return cls(name, "", tuple(labels), lambda _: iter(numbered), len(numbered), fingerprint=fingerprint)
 
     def first(self, limit: int | None) -> "Corpus":
         """The first `limit` examples; all of them for None."""
         if limit is None:
             return self
         size = None if self.size is None else min(limit, self.size)
-        return replace(self, read=lambda: islice(self.read(), limit), size=size)
+        return replace(self, read=lambda notes: islice(self.read(notes), limit), size=size)
 
     def shard(self, index: int, count: int) -> "Corpus":
         """Part `index` of `count` (both from 1): every count-th example."""
         if not 1 <= index <= count:
             raise CorpusError(f"no shard {index}/{count}: the first number goes from 1 to {count}; for example --shard 1/{count}")
         size = None if self.size is None else (self.size - index) // count + 1
-        return replace(self, read=lambda: islice(self.read(), index - 1, None, count), size=size)
+        return replace(self, read=lambda notes: islice(self.read(notes), index - 1, None, count), size=size)
 
     def unlabelled(self) -> "Corpus":
         """The same texts, without labels."""
 
-        def read() -> Iterator[Example]:
-            return (replace(example, label=None) for example in self.read())
+        def read(notes: Notes) -> Iterator[Example]:
+            return (replace(example, label=None) for example in self.read(notes))
 
         return replace(self, labels=(), read=read)
+
+    def packed(self, length: Length) -> "Corpus":
+        """The same corpus, cut to the measure of a tokenizer where it is one that is packed by tokens."""
+        return self if self.pack is None else self.pack(length)
 
 
 def stable_hash(text: str) -> int:

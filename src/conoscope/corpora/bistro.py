@@ -10,7 +10,7 @@ from itertools import islice
 from random import Random
 
 from conoscope.corpora import bistro_words as words
-from conoscope.corpora.base import Corpus, Example, stable_hash
+from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.errors import CorpusError, one_of
 
 SIZES = {"train": 10000, "validation": 1000, "test": 1000}
@@ -53,7 +53,7 @@ def _corpus(name: str, split: str, labels: tuple[str, ...], write: Writer, seed:
     if not 1 <= size <= MOST_EXAMPLES:
         raise CorpusError(f"cannot make {size} examples of {name}: expected 1 to {MOST_EXAMPLES}; for example size=1000")
 
-    def read() -> Iterator[Example]:
+    def read(_: Notes) -> Iterator[Example]:
         drafts = islice(_distinct(split, write, Random(f"{name}:{split}:{seed}")), size)
         return (_example(draft, f"{name}:{split}:{number}") for number, draft in enumerate(drafts, 1))
 

@@ -1,18 +1,15 @@
 """Files of texts: CSV, TSV, JSON lines and parquet, with the columns that the user names."""
 
-import csv
 import hashlib
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from conoscope.corpora.base import Corpus, Example
+from conoscope.corpora.base import Corpus, Example, Notes
+from conoscope.corpora.tables import READERS, Row, is_there, kind_of, rows
 from conoscope.errors import CorpusError, one_of
-
-Row = tuple[int, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -24,40 +21,33 @@ class Columns:
     pair: str | None = None
     rationale: str | None = None
 
+    def within(self, columns: Iterable[str], where: str) -> "Columns":
+        """The same with the label column found; refuses those that are not among these columns."""
+        there = list(columns)
+        found = replace(self, label=self.label or ("label" if "label" in there else None))
+        for column in filter(None, (found.text, found.label, found.pair, found.rationale)):
+            if column not in there:
+                raise CorpusError(
+                    f"{where} has no column {column!r}; it has {one_of(there)}; choose with --text, --pair, --label, --rationale"
+                )
+        return found
+
 
 def is_file(spec: str) -> bool:
     """Whether a spec names a file (there, or by its ending) rather than a corpus."""
-    return Path(spec).suffix.lower() in READERS or _is_file(Path(spec))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that no file can have
-        return False
+    return kind_of(Path(spec)) in READERS or is_there(Path(spec))
 
 
 def read_file(path: Path, columns: Columns) -> Corpus:
     """A corpus of the file's rows, in their order; its labels are sorted."""
-    if not _is_file(path):
-        raise CorpusError(f"no file {path}; give the path of a {one_of(READERS)} file")
-    if path.suffix.lower() not in READERS:
-        raise CorpusError(f"{path} is of no known kind; give a {one_of(READERS)} file")
-    rows = _reader(path.suffix.lower())
-    number, first = next(rows(path), (0, {}))
-    if not number:
+    _, first = next(rows(path, Notes()), (0, None))
+    if first is None:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
-    label = columns.label or ("label" if "label" in first else None)
-    wanted = Columns(columns.text, label, columns.pair, columns.rationale)
-    for column in filter(None, (wanted.text, wanted.label, wanted.pair, wanted.rationale)):
-        if column not in first:
-            raise CorpusError(
-                f"{path} has no column {column!r}; it has {one_of(first)}; choose with --text, --pair, --label, --rationale"
-            )
-    labels, size = _scan(rows(path), path, label)
+    wanted = columns.within(first, str(path))
+    labels, size = scan(rows(path, Notes()), str(path), wanted.label)
 
-    def read() -> Iterator[Example]:
-        return (_example(row, line, path, wanted) for line, row in rows(path))
+    def read(notes: Notes) -> Iterator[Example]:
+        return (example(row, wanted, f"{path}:{line}", f"{path.name}:{line}") for line, row in rows(path, notes))
 
     return Corpus(path.name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
 
@@ -69,34 +59,34 @@ def _fingerprint(path: Path, columns: Columns) -> str:
     return hashlib.sha256(f"{content} {columns}".encode()).hexdigest()
 
 
-def _scan(rows: Iterator[Row], path: Path, label: str | None) -> tuple[tuple[str, ...], int]:
+def scan(table: Iterable[Row], where: str, label: str | None) -> tuple[tuple[str, ...], int]:
     """The labels, as numbers where all are numbers, and how many rows there are."""
     found: set[str] = set()
     count = 0
-    for line, row in rows:
+    for line, row in table:
         count += 1
         if label is not None:
-            found.add(_label(row, label, f"{path}:{line}"))
+            found.add(_label(row, label, f"{where}:{line}"))
     numeric = all(re.fullmatch(r"-?[0-9]{1,18}", name) for name in found)
     return tuple(sorted(found, key=(lambda name: (int(name), name)) if numeric else lambda name: (0, name))), count
 
 
-def _example(row: Mapping[str, Any], line: int, path: Path, columns: Columns) -> Example:
-    where = f"{path}:{line}"
-    example = Example(
+def example(row: Mapping[str, Any], columns: Columns, where: str, name: str) -> Example:
+    """The example that a row holds; `where` is for the reader of an error, `name` for that of the results."""
+    read = Example(
         text=_text(row, columns.text, where),
         label=None if columns.label is None else _label(row, columns.label, where),
         pair=None if columns.pair is None else _text(row, columns.pair, where),
-        id=f"{path.name}:{line}",
+        id=name,
     )
     if columns.rationale is None:
-        return example
+        return read
     flags = _flags(row.get(columns.rationale), where)
-    if flags is not None and len(flags) != len(example.words):
+    if flags is not None and len(flags) != len(read.words):
         raise CorpusError(
-            f"{where}: the rationale has {len(flags)} flags for {len(example.words)} words; give one 0 or 1 per whitespace word"
+            f"{where}: the rationale has {len(flags)} flags for {len(read.words)} words; give one 0 or 1 per whitespace word"
         )
-    return replace(example, rationale=flags)
+    return replace(read, rationale=flags)
 
 
 def _text(row: Mapping[str, Any], column: str, where: str) -> str:
@@ -121,80 +111,3 @@ def _flags(value: Any, where: str) -> tuple[bool, ...] | None:
     if not isinstance(items, list) or any(str(item) not in ("0", "1", "True", "False") for item in items):
         raise CorpusError(f"{where}: the rationale {value!r} is not a list of 0 and 1; give one per whitespace word")
     return tuple(str(item) in ("1", "True") for item in items)
-
-
-def _delimited(delimiter: str) -> Callable[[Path], Iterator[Row]]:
-    def read(path: Path) -> Iterator[Row]:
-        """Each row with the line it begins on; a field may hold line breaks."""
-        csv.field_size_limit(1 << 30)
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
-            rows = csv.reader(lines, delimiter=delimiter, strict=True)
-            try:
-                header = next(rows, [])
-                start = rows.line_num
-                if len(set(header)) < len(header):
-                    raise CorpusError(f"{path}:1: two columns have the same name; rename one")
-                for row in rows:
-                    line, start = start + 1, rows.line_num
-                    if not row:
-                        continue
-                    if len(row) != len(header):
-                        raise CorpusError(f"{path}:{line}: {len(row)} fields where the header has {len(header)}; mend the row")
-                    yield line, dict(zip(header, row, strict=True))
-            except csv.Error as error:
-                raise CorpusError(f"{path}:{rows.line_num}: {error}; mend the row") from error
-
-    return read
-
-
-def _json_lines(path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8-sig", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise CorpusError(f"{path}:{number}: not JSON ({error}); give one object per line") from error
-            if not isinstance(row, dict):
-                raise CorpusError(
-                    f"{path}:{number}: a {type(row).__name__} where an object is expected; give one object per line"
-                )
-            yield number, row
-
-
-def _parquet(path: Path) -> Iterator[Row]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(batch_size=1024):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
-    except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise CorpusError(f"{path}: not a parquet file that can be read ({error}); write it again") from error
-
-
-def _reader(suffix: str) -> Callable[[Path], Iterator[Row]]:
-    """The reader of this kind of file, its errors of the disk told as ours."""
-
-    def read(path: Path) -> Iterator[Row]:
-        try:
-            yield from READERS[suffix](path)
-        except OSError as error:
-            raise CorpusError(
-                f"{path} cannot be read: {error.strerror or error}; look at the file and its permissions"
-            ) from error
-
-    return read
-
-
-READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
-    ".csv": _delimited(","),
-    ".tsv": _delimited("\t"),
-    ".jsonl": _json_lines,
-    ".parquet": _parquet,
-}

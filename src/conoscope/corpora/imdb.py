@@ -1,0 +1,52 @@
+"""Movie reviews, negative or positive (Maas et al. 2011), from the published archive or its unpacked folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from conoscope.corpora.archives import files_in
+from conoscope.corpora.base import Corpus, Example, Notes
+from conoscope.corpora.cutting import TENTH, by_turns, side
+from conoscope.corpora.entry import Entry, Wanted
+from conoscope.errors import CorpusError
+from conoscope.textfiles import decoded
+
+LABELS = ("neg", "pos")
+ARCHIVE, UNPACKED = "aclImdb_v1.tar.gz", "aclImdb"
+
+
+def _load(wanted: Wanted) -> Corpus:
+    place = _place(wanted.folder())
+
+    def read(notes: Notes) -> Iterator[Example]:
+        """The archive holds one class after the other: it is read twice at once, a negative and a positive by turns."""
+        return by_turns([_reviews(place, label, wanted, notes) for label in LABELS])
+
+    seed = None if wanted.split == "test" else wanted.seed
+    return Corpus("imdb", wanted.split, LABELS, read, None, seed, wanted.fingerprint(place), wanted.given)
+
+
+def _place(folder: Path) -> Path:
+    for place in (folder / UNPACKED, folder / ARCHIVE, folder):
+        if place.is_file() or (place / "train" / LABELS[0]).is_dir():
+            return place
+    raise CorpusError(f"{folder} has neither {ARCHIVE} nor {UNPACKED}/; conoscope fetch imdb")
+
+
+def _reviews(place: Path, label: str, wanted: Wanted, notes: Notes) -> Iterator[Example]:
+    folder = f"{'test' if wanted.split == 'test' else 'train'}/{label}"
+    for _, name, content in files_in(place, [folder]):
+        text = decoded(content, notes)
+        if wanted["breaks"] == "spaces":
+            text = text.replace("<br />", " ")
+        if not text.strip():
+            notes["empty reviews, left out"] += 1
+        elif wanted.split == "test" or side(text, wanted.seed, TENTH) == wanted.split:
+            yield Example(text, label, id=f"{folder}/{name.removesuffix('.txt')}")
+
+
+ENTRY = Entry(
+    "movie reviews, negative or positive",
+    _load,
+    origin="Maas et al. 2011, Learning word vectors for sentiment analysis (citation asked for)",
+    choices={"breaks": ("kept", "spaces")},
+)

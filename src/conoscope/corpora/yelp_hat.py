@@ -1,0 +1,126 @@
+"""Restaurant reviews with the words that three people marked in each (Sen et al. 2020, Yelp-HAT)."""
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from conoscope.corpora.base import Corpus, Example, Notes
+from conoscope.corpora.cutting import side
+from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.rationales import fitted, marked_words, without_punctuation
+from conoscope.corpora.tables import Row, require, rows
+from conoscope.errors import CorpusError
+
+LABELS = ("negative", "positive")
+PEOPLE = 3
+VOTES = {"majority": 2, "all": 3, "any": 1}
+"""How many of the three must have marked a word."""
+LEARNED = (3, 4, 5, 7)
+PARTS = {
+    "train": LEARNED,
+    "validation": LEARNED,
+    "test": (1, 6, 8),
+    "test-50": (1,),
+    "test-100": (6,),
+    "test-200": (8,),
+}
+SHARES = {"train": 70, "validation": 30}
+
+Review = tuple[str, str, list[int]]
+"""A text, its label, and for each word how many people marked it."""
+
+
+def _load(wanted: Wanted) -> Corpus:
+    folder = wanted.folder()
+    files = [_part(folder, number) for number in PARTS[wanted.split]]
+    needed = VOTES[wanted["map"]]
+
+    def read(notes: Notes) -> Iterator[Example]:
+        for path in files:
+            for number, (text, label, votes) in enumerate(_reviews(path, notes), 1):
+                if wanted.split not in SHARES or side(text, wanted.seed, SHARES) == wanted.split:
+                    flags = without_punctuation(text.split(), (vote >= needed for vote in votes))
+                    yield Example(text, label, None, flags, f"{path.stem}:{number}")
+
+    seed = wanted.seed if wanted.split in SHARES else None
+    return Corpus("yelp_hat", wanted.split, LABELS, read, None, seed, wanted.fingerprint(*files), wanted.given)
+
+
+def _part(folder: Path, number: int) -> Path:
+    """The file of a part: as the annotators left it, or as counts of votes."""
+    for inside in ("raw_data", "processed_data", "."):
+        if found := sorted((folder / inside).glob(f"ham_part{number}[.(]*csv")):
+            return found[0]
+    raise CorpusError(f"{folder} has neither raw_data/ham_part{number}*.csv nor processed_data/ham_part{number}*.csv; add one")
+
+
+def _reviews(path: Path, notes: Notes) -> Iterator[Review]:
+    """The reviews of a part, whichever of the two forms the file has."""
+    table = rows(path, notes)
+    first = next(table, None)
+    if first is None:
+        raise CorpusError(f"{path} is empty: no row after the header; put the file there again")
+    counted = "human_attention" in first[1]
+    require(path, first[1], *(("label", "text") if counted else ("Input.label", "Input.text", "Answer.html_output")))
+    return (_counted if counted else _marked)(path, chain([first], table), notes)
+
+
+def _counted(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]:
+    """From processed rows: the votes are counted already."""
+    for line, row in table:
+        votes, words = row["human_attention"].split(), row["text"].split()
+        if not all(re.fullmatch(r"[0-9]{1,3}", vote) for vote in votes):
+            raise CorpusError(f"{path}:{line}: human_attention is not a count for each word; mend the row")
+        if words:
+            counts = fitted([int(vote) for vote in votes], len(words), 0, notes)
+            yield row["text"], _label(row["label"], f"{path}:{line}"), counts
+        else:
+            notes["rows without text, left out"] += 1
+
+
+def _marked(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]:
+    """From raw rows, one per annotator: three are needed for a review, and no more are used."""
+    reviews: dict[tuple[str, int], list[Row]] = {}
+    for line, row in table:
+        if words := row["Input.text"].split():
+            reviews.setdefault((_skeleton(row["Input.text"]), len(words)), []).append((line, row))
+        else:
+            notes["rows without text, left out"] += 1
+    for (_, words), alike in reviews.items():
+        texts = {row["Input.text"] for _, row in alike}
+        maps = [marked_words(row["Answer.html_output"]) for _, row in alike[:PEOPLE]]
+        notes["reviews in two spellings, taken as one"] += len(texts) > 1
+        if len(maps) < PEOPLE:
+            notes["reviews with fewer than three maps, left out"] += 1
+        elif any(len(flags) != words for flags in maps):
+            notes["reviews whose maps differ in length, left out"] += 1
+        else:
+            line, row = alike[0]
+            votes = [sum(flags) for flags in zip(*maps, strict=True)]
+            yield min(sorted(texts), key=_damage), _label(row["Input.label"], f"{path}:{line}"), votes
+
+
+def _label(given: str, where: str) -> str:
+    if given.strip() not in ("0", "1"):
+        raise CorpusError(f"{where}: the label {given!r} is neither 0 (negative) nor 1 (positive); mend the row")
+    return LABELS[int(given)]
+
+
+def _skeleton(text: str) -> str:
+    """What two spellings of one review share when one of them lost its accents to a wrong encoding."""
+    return re.sub(r"[^\x21-\x7e]+", "", text)
+
+
+def _damage(text: str) -> tuple[int, int]:
+    """A letter that was read in a wrong encoding is two or three strange ones, or none at all."""
+    return text.count("\ufffd"), sum(not c.isascii() for c in text)
+
+
+ENTRY = Entry(
+    "restaurant reviews, negative or positive, with the words that people marked",
+    _load,
+    origin="Sen et al. 2020, Human attention maps for text classification; no licence given",
+    splits=tuple(PARTS),
+    choices={"map": tuple(VOTES)},
+)
