@@ -67,7 +67,7 @@ def test_data_that_is_not_there_is_told_with_where_it_was_looked_for(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONOSCOPE_DATA", str(tmp_path / "elsewhere"))
-    with pytest.raises(CorpusError, match=rf"no data of {name}: looked for .*elsewhere.* and .*conoscope fetch {name}"):
+    with pytest.raises(CorpusError, match=rf"no data of {name}: looked for the folder .*elsewhere.*conoscope fetch {name}"):
         load_corpus(f"{name}:test")
     folder = {"wikitext": "wikitext2"}.get(name, name)
     (tmp_path / folder).mkdir()
@@ -500,6 +500,15 @@ def test_a_word_longer_than_half_a_pair_is_cut(tmp_path: Path) -> None:
     examples = list(load_corpus("wikitext:test", data_dir=tmp_path).packed(letters))
     assert all(letters(e.text, e.pair) <= 128 for e in examples)
     assert sum(len(f"{e.text}{e.pair or ''}".replace(" ", "")) for e in examples) == 1000
+
+
+def test_what_is_cut_before_it_is_packed_stays_cut(tmp_path: Path) -> None:
+    write(tmp_path, {"wikitext2/wiki.test.raw": "".join(f" = T{n} = \n word number {n} . \n" for n in range(9))})
+    corpus = load_corpus("wikitext:test", data_dir=tmp_path)
+    whole = list(corpus.packed(words_and_marks))
+    assert len(whole) == 9
+    assert list(corpus.first(4).packed(words_and_marks)) == whole[:4]
+    assert list(corpus.shard(2, 3).first(2).unlabelled().packed(words_and_marks)) == whole[1::3][:2]
 
 
 def test_other_corpora_are_not_packed() -> None:

@@ -106,7 +106,7 @@ def test_the_command_tells_coverage_by_word_vectors(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["corpus", "imdb", "--data-dir", "nowhere"], "no data of imdb: looked for nowhere"),
+        (["corpus", "imdb", "--data-dir", "nowhere"], "no data of imdb: looked for the folder nowhere"),
         (["corpus", "imdb:nope", "--data-dir", "nowhere"], "no split 'nope' in imdb"),
         (["corpus", "soup"], "no corpus 'soup', and no such file"),
         (["fetch", "yelp_hat", "--data-dir", "x"], "yelp_hat cannot be downloaded by conoscope: clone https://github.com"),

@@ -103,6 +103,7 @@ def _merge_options(command: argparse.ArgumentParser) -> None:
 
 def _corpus_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("corpus", help="a corpus (all splits, or one as in imdb:test), a file of texts, or hub:ID:SPLIT")
+    command.add_argument("--limit", type=_positive, metavar="N", help="only the first N texts of each split")
     command.add_argument("--samples", type=_count, metavar="N", help="texts to show; default 3, and 0 where they are offensive")
     command.add_argument("--vectors", metavar="SOURCE", help="also say how many words have a vector in this file or package")
     command.add_argument("--seed", type=_seed, default=0, help="of a generated corpus, or of a cut by chance")

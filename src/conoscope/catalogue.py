@@ -1,6 +1,6 @@
 """What there is: measures, corpora and presets, as text."""
 
-from conoscope.corpora import CORPORA
+from conoscope.corpora import CORPORA, Entry
 from conoscope.errors import ConoscopeError
 
 
@@ -11,7 +11,7 @@ def listing(what: str) -> str:
 
         return "\n".join(_block(describe(measure)) for measure in CATALOGUE.values())
     if what == "corpora":
-        return "\n".join(f"{name:15} {entry.what}" for name, entry in CORPORA.items())
+        return "\n".join(f"{name:15} {entry.what}{_options(entry)}" for name, entry in CORPORA.items())
     if what == "presets":
         from conoscope.models import PRESETS
 
@@ -19,6 +19,10 @@ def listing(what: str) -> str:
             f"{name:15} {', '.join(f'{key} {value}' for key, value in shape.items())}" for name, shape in PRESETS.items()
         )
     raise ConoscopeError(f"nothing called {what!r} can be listed; known: corpora, measures, presets")
+
+
+def _options(entry: Entry) -> str:
+    return f" (options: {entry.known_options})" if entry.choices else ""
 
 
 def _block(described: dict[str, str]) -> str:

@@ -65,7 +65,11 @@ def _corpus(given: argparse.Namespace) -> None:
     from conoscope.survey import Survey, survey
 
     width = shutil.get_terminal_size((120, 24)).columns
-    print(survey(given.corpus, _columns(given), given.seed, given.data_dir, Survey(given.samples, given.vectors, width)))
+    print(
+        survey(
+            given.corpus, _columns(given), given.seed, given.data_dir, Survey(given.samples, given.vectors, given.limit, width)
+        )
+    )
 
 
 def _fetch(given: argparse.Namespace) -> None:

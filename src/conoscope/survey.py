@@ -15,10 +15,11 @@ SAMPLES = 3
 
 @dataclass(frozen=True)
 class Survey:
-    """How much to show: samples (None for a few, and none where they are offensive), coverage by vectors, and how wide."""
+    """How much to read and to show: samples (None for a few, and none where they are offensive), coverage by vectors."""
 
     samples: int | None = None
     vectors: str | None = None
+    limit: int | None = None
     width: int = 100
 
 
@@ -31,7 +32,8 @@ def survey(
 ) -> str:
     """Counts, balance, lengths, rationales, what was mended or left out, and samples; of the coverage by word vectors too."""
     chosen = options or Survey()
-    found, failed = every_split(spec, columns, seed, data_dir)
+    whole, failed = every_split(spec, columns, seed, data_dir)
+    found = {split: corpus.first(chosen.limit) for split, corpus in whole.items()}
     entry = CORPORA.get(next(iter(found.values())).name)
     offensive = entry is not None and entry.offensive
     shown = chosen.samples if chosen.samples is not None else 0 if offensive else SAMPLES

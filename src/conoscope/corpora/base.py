@@ -82,14 +82,16 @@ class Corpus:
         if limit is None:
             return self
         size = None if self.size is None else min(limit, self.size)
-        return replace(self, read=lambda notes: islice(self.read(notes), limit), size=size)
+        cut = replace(self, read=lambda notes: islice(self.read(notes), limit), size=size)
+        return cut._packing(lambda packed: packed.first(limit))
 
     def shard(self, index: int, count: int) -> "Corpus":
         """Part `index` of `count` (both from 1): every count-th example."""
         if not 1 <= index <= count:
             raise CorpusError(f"no shard {index}/{count}: the first number goes from 1 to {count}; for example --shard 1/{count}")
         size = None if self.size is None else (self.size - index) // count + 1
-        return replace(self, read=lambda notes: islice(self.read(notes), index - 1, None, count), size=size)
+        cut = replace(self, read=lambda notes: islice(self.read(notes), index - 1, None, count), size=size)
+        return cut._packing(lambda packed: packed.shard(index, count))
 
     def unlabelled(self) -> "Corpus":
         """The same texts, without labels."""
@@ -97,11 +99,16 @@ class Corpus:
         def read(notes: Notes) -> Iterator[Example]:
             return (replace(example, label=None) for example in self.read(notes))
 
-        return replace(self, labels=(), read=read)
+        return replace(self, labels=(), read=read)._packing(Corpus.unlabelled)
 
     def packed(self, length: Length) -> "Corpus":
         """The same corpus, cut to the measure of a tokenizer where it is one that is packed by tokens."""
         return self if self.pack is None else self.pack(length)
+
+    def _packing(self, change: "Callable[[Corpus], Corpus]") -> "Corpus":
+        """The same, with the change made again to what is packed later."""
+        pack = self.pack
+        return self if pack is None else replace(self, pack=lambda length: change(pack(length)))
 
 
 def stable_hash(text: str) -> int:

@@ -36,15 +36,14 @@ class Wanted:
         return ",".join(f"{key}={value}" for key, value in self.options.items())
 
     def folder(self, name: str = "") -> Path:
-        """The folder of the corpus's files: below `data_dir`, CONOSCOPE_DATA, or where `conoscope fetch` puts them."""
-        places = [place / (name or self.name) for place in data_folders(self.data_dir)]
-        for place in places:
-            if place.is_dir():
-                return place
-        raise CorpusError(
-            f"no data of {self.name}: looked for {' and '.join(map(str, places))}; "
-            f"conoscope fetch {self.name}, or set {VARIABLE} or --data-dir to a folder that has it"
-        )
+        """The folder of the corpus's files, which is called `name` where that is not the corpus's own name."""
+        place = data_folder(self.data_dir) / (name or self.name)
+        if not place.is_dir():
+            raise CorpusError(
+                f"no data of {self.name}: looked for the folder {place}; "
+                f"conoscope fetch {self.name}, or set {VARIABLE} or --data-dir to a folder that has it"
+            )
+        return place
 
     def fingerprint(self, *files: Path) -> str:
         """A hash of the options and of the files: their names, their sizes, and a mebibyte of either end.
@@ -88,9 +87,13 @@ class Entry:
             )
         for key, value in wanted.options.items():
             if not self._takes(key, value):
-                options = "; ".join(f"{name}={'|'.join(values)}" for name, values in self.choices.items())
-                raise CorpusError(f"{wanted.name} has no option {f'{key}={value}'!r}; known: {options or 'none'}")
+                raise CorpusError(f"{wanted.name} has no option {f'{key}={value}'!r}; known: {self.known_options or 'none'}")
         return self.load(wanted)
+
+    @property
+    def known_options(self) -> str:
+        """The options with their values, for a message."""
+        return "; ".join(f"{name}={'|'.join(values)}" for name, values in self.choices.items())
 
     def _takes(self, key: str, value: str) -> bool:
         known = self.choices.get(key, ())
@@ -98,11 +101,12 @@ class Entry:
         return value in known or number or "TEXT" in known
 
 
-def data_folders(data_dir: Path | None) -> list[Path]:
-    """Where data may be: the folder that was named, or that of the environment, or the user's cache."""
+def data_folder(data_dir: Path | None) -> Path:
+    """Where data are: the folder that was named, else that of the environment, else the user's cache."""
+    if data_dir is not None:
+        return data_dir
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
     from platformdirs import user_cache_path
 
-    if data_dir is not None:
-        return [data_dir]
-    named = os.environ.get(VARIABLE)
-    return [*([Path(named)] if named else []), user_cache_path("conoscope")]
+    return user_cache_path("conoscope")

@@ -27,7 +27,9 @@ def _load(wanted: Wanted) -> Corpus:
             yield Example(text, id=f"wikitext:{wanted.split}:{number}")
 
     def pack(length: Length) -> Corpus:
-        return replace(corpus, read=lambda notes: pairs(paragraphs(path, member, notes), length, f"wikitext:{wanted.split}"))
+        return replace(
+            corpus, pack=None, read=lambda notes: pairs(paragraphs(path, member, notes), length, f"wikitext:{wanted.split}")
+        )
 
     corpus = Corpus("wikitext", wanted.split, (), read, None, None, wanted.fingerprint(path), wanted.given, pack)
     return corpus
