@@ -12,7 +12,6 @@ from conoscope.capture import traces_of, verify
 from conoscope.errors import ModelError
 from conoscope.loading import LoadedModel, load_model
 from conoscope.models import SelfAttentionConfig, SelfAttentionForSequenceClassification, preset, sinusoids
-from conoscope.tokenizer import build_tokenizer
 
 POSITIONS = {
     50: {0: 25.0, 1: 24.0935024199, 10: 16.3030858, 50: 12.4435716},
