@@ -10,8 +10,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from architectures import padded
 from conoscope.capture import traces_of, verify
 from conoscope.errors import ModelError
+from conoscope.layers import sinusoids
 from conoscope.loading import LoadedModel, load_model
-from conoscope.models import SelfAttentionConfig, SelfAttentionForSequenceClassification, preset, sinusoids
+from conoscope.models import SelfAttentionConfig, SelfAttentionForSequenceClassification, preset
 
 POSITIONS = {
     50: {0: 25.0, 1: 24.0935024199, 10: 16.3030858, 50: 12.4435716},

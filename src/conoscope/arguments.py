@@ -10,6 +10,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train a self-attention classifier", "conoscope train bistro -o runs/pure --layers 3"),
     "measure": ("measure a model on a corpus", "conoscope measure runs/pure bistro:test -m sim -o out/"),
     "merge": ("add up results that were measured in shards", "conoscope merge part-1/ part-2/ -o out/"),
+    "compare": ("compare models on a corpus: accuracy, F1, paired tests", "conoscope compare runs/a runs/b --corpus bistro:test"),
+    "figure": ("draw a figure", "conoscope figure positions -o positions.svg"),
     "corpus": ("show what is in a corpus: counts, balance, lengths, samples", "conoscope corpus imdb --data-dir data/"),
     "fetch": ("download a corpus or word vectors", "conoscope fetch imdb"),
     "list": ("list the measures, corpora or presets", "conoscope list measures"),
@@ -30,6 +32,8 @@ def parser() -> argparse.ArgumentParser:
         "train": _train_options,
         "measure": _measure_options,
         "merge": _merge_options,
+        "compare": _compare_options,
+        "figure": _figure_options,
         "corpus": _corpus_options,
         "fetch": _fetch_options,
         "list": _list_options,
@@ -59,21 +63,44 @@ def _data_options(command: argparse.ArgumentParser) -> None:
 
 def _train_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("corpus", help="a corpus (conoscope list corpora), a file of labelled texts, or hub:ID")
-    command.add_argument("-o", "--out", required=True, help="the folder for the model")
-    command.add_argument("--preset", default="pure-attention", help="the model (conoscope list presets)")
-    command.add_argument("--layers", type=_positive, default=3, help="attention layers")
-    command.add_argument("--width", type=_positive, default=64, help="coordinates of an embedding")
-    command.add_argument("--heads", type=_positive, default=1, help="attention heads in a layer")
+    command.add_argument("-o", "--out", required=True, help="the folder for the model; with --seeds, for a folder of each")
+    _model_options(command.add_argument_group("the model"))
+    _penalty_options(command.add_argument_group("penalties on attention, added to the loss"))
     command.add_argument("--epochs", type=_positive, default=50, help="passes over the corpus, at most")
     command.add_argument("--patience", type=_positive, default=5, help="epochs to go on without a lower validation loss")
-    command.add_argument("--lr", type=_rate, default=1e-3, dest="learning_rate", help="learning rate of Adam")
+    command.add_argument("--lr", type=_rate, dest="learning_rate", help="of Adam; default 1e-3, for a checkpoint 5e-5")
     command.add_argument("--batch-size", type=_positive, default=64, help="texts in a step")
     command.add_argument("--max-length", type=_positive, default=512, help="tokens of a text, the rest is cut off")
-    command.add_argument(
-        "--seed", type=_seed, default=0, help="of the weights, the order, and a corpus that is generated or cut by chance"
-    )
+    command.add_argument("--seed", type=_seed, default=0, help="of the weights, the order, and a corpus made or cut by chance")
+    command.add_argument("--seeds", type=_seeds, metavar="A..B", help="several runs, as 0..4 or 0,2,5, and a table of them")
+    command.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    command.add_argument("--precision", default="auto", help="auto (bfloat16 for checkpoints on a GPU), float32 or bfloat16")
+    command.add_argument("--gradient-checkpointing", action="store_true", help="less memory for more time")
+    command.add_argument("--report-to", default="none", metavar="NAME", help="the Trainer's loggers: tensorboard, wandb, ...")
     _data_options(command)
+
+
+def _model_options(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("--preset", default="pure-attention", help="one of the family (conoscope list presets)")
+    group.add_argument("--from", dest="checkpoint", metavar="MODEL", help="fine-tune this folder or Hub id instead")
+    group.add_argument("--layers", type=_positive, help="attention layers; default 3")
+    group.add_argument("--width", type=_positive, help="coordinates of an embedding; default 64, or the vectors'")
+    group.add_argument("--heads", type=_positive, help="attention heads in a layer; default 1")
+    group.add_argument("--vectors", metavar="SOURCE", help="word vectors to begin with: a GloVe file or a package")
+    group.add_argument("--freeze", action="store_true", help="leave the embeddings as they begin")
+    group.add_argument("--special", default="zeros", help="how <cls>, <unk> and <sep> begin: zeros or random")
+
+
+def _penalty_options(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("--entropy-penalty", type=_weight, default=0.0, metavar="λ", help="times the entropy of attention")
+    group.add_argument(
+        "--rationale-penalty", type=_weight, default=0.0, metavar="λ", help="times 1 - IoU with what people marked"
+    )
+    group.add_argument("--lagrange-penalty", type=_weight, default=0.0, metavar="λ", help="times the distance to their entropy")
+    group.add_argument("--penalty-rows", default="cls", help="cls, all, or columns (their sums after a softmax)")
+    group.add_argument("--penalty-layers", type=_layers, default=(1, 1), metavar="A..B", help="as 1 or 4..10, counted from 1")
+    group.add_argument("--penalty-input", default="minmax", help="what is compared with rationales: minmax, raw or sigmoid")
 
 
 def _measure_options(command: argparse.ArgumentParser) -> None:
@@ -99,6 +126,26 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
 def _merge_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("parts", nargs="+", help="folders written by conoscope measure --shard")
     command.add_argument("-o", "--out", required=True, help="the folder for the whole")
+
+
+def _compare_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("models", nargs="+", help="folders written by conoscope train or save_pretrained, or Hub ids")
+    command.add_argument(
+        "--corpus", required=True, help="a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT"
+    )
+    command.add_argument("-o", "--out", metavar="FILE", help="write the scores here as CSV, and the pairs beside them")
+    command.add_argument("--batch-size", type=_positive, default=64, help="texts in a batch")
+    command.add_argument("--limit", type=_positive, metavar="N", help="only the first N texts")
+    command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
+    command.add_argument("--seed", type=_seed, default=0, help="of a corpus that is generated or cut by chance")
+    _data_options(command)
+
+
+def _figure_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", choices=("positions",), help="positions: products of sinusoidal positions")
+    command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
+    command.add_argument("--count", type=_positive, default=100, help="how many positions")
+    command.add_argument("--width", type=_positive, default=50, help="coordinates of a position")
 
 
 def _corpus_options(command: argparse.ArgumentParser) -> None:
@@ -143,6 +190,28 @@ def _rate(text: str) -> float:
     if not 0 < rate < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return rate
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
+    return weight
+
+
+def _layers(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("..")
+    return _positive(first), _positive(last or first)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    first, dots, last = text.partition("..")
+    if dots and first.isdecimal() and last.isdecimal() and int(first) <= int(last) < int(first) + 10_000:
+        return tuple(range(int(first), int(last) + 1))
+    return tuple(_seed(part) for part in text.split(","))
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -113,7 +113,7 @@ class Batcher:
             real=real,
             kind=self._kind(ids, real),
             unknown=(ids == self._unknown_id) & real,
-            word=torch.from_numpy(np.stack([_words(e, o, s) for e, o, s in zip(examples, offsets, sequences, strict=True)])),
+            word=torch.from_numpy(np.stack([words_of(e, o, s) for e, o, s in zip(examples, offsets, sequences, strict=True)])),
             cls=self._cls(ids, real),
             label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
             ids=tuple(e.id for e in examples),
@@ -164,7 +164,7 @@ def _is_punctuation(text: str) -> bool:
     )
 
 
-def _words(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:
+def words_of(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:
     """For each token, the number of the whitespace word that holds its last character."""
     which = np.array([-1 if text is None else text for text in sequence])
     starts, ends = offsets[:, 0], offsets[:, 1]

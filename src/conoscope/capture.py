@@ -30,7 +30,7 @@ Mode = Literal["kv", "full"]
 _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
 
 
-def _native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+def native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
     """The eager attention of the file that defines the module's class, or one of its parents."""
     for kind in type(module).__mro__:
         found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
@@ -42,7 +42,7 @@ def _native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]
 def _full(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor | None]:
-    context, weights = _native_attention(module)(module, query, key, value, attention_mask, **kwargs)
+    context, weights = native_attention(module)(module, query, key, value, attention_mask, **kwargs)
     _record(Attended(query, key, value, context), weights, attention_mask)
     return context, weights
 

@@ -23,13 +23,39 @@ def _demo(given: argparse.Namespace) -> None:
 
 def _train(given: argparse.Namespace) -> None:
     from conoscope.corpora import splits_of
+    from conoscope.seeds import train_seeds
     from conoscope.train import Training, train
 
     settings = Training(**_options(given, Training), progress=True)
-    trained = train(splits_of(given.corpus, _columns(given), given.seed, given.data_dir), given.out, settings)
+
+    def splits(seed: int) -> Any:
+        return splits_of(given.corpus, _columns(given), seed, given.data_dir)
+
+    if given.seeds is not None:
+        print(train_seeds(splits, given.out, settings, given.seeds).to_string(index=False))
+        return
+    trained = train(splits(given.seed), given.out, settings)
     for split, scores in trained.scores.items():
-        print(f"{split}: accuracy {scores['accuracy']:.4f}, loss {scores['loss']:.4f}")
+        said = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
+        print(f"{split}: {', '.join(said)}")
     print(f"model written to {trained.folder} after {trained.epochs} epochs")
+
+
+def _compare(given: argparse.Namespace) -> None:
+    from conoscope.compare import compare
+    from conoscope.corpora import load_corpus
+
+    corpus = load_corpus(given.corpus, _columns(given), given.seed, given.data_dir).first(given.limit)
+    found = compare(given.models, corpus, given.device, given.batch_size, progress=True)
+    print(found)
+    if given.out is not None:
+        found.save(given.out)
+
+
+def _figure(given: argparse.Namespace) -> None:
+    from conoscope.figures import FIGURES, save
+
+    print(save(FIGURES[given.name](given.count, given.width), given.out))
 
 
 def _measure(given: argparse.Namespace) -> None:
@@ -101,6 +127,8 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
     "train": _train,
     "measure": _measure,
     "merge": _merge,
+    "compare": _compare,
+    "figure": _figure,
     "corpus": _corpus,
     "fetch": _fetch,
     "list": _list,

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,10 @@ class LoadedModel:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
         vocabulary = self.module.get_input_embeddings().num_embeddings
-        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), last_classifies=bool(self.labels))
+        pool = getattr(self.module.config, "pool", "cls")
+        return Batcher(
+            self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), last_classifies=bool(self.labels) and pool == "cls"
+        )
 
     def label_numbers(self, corpus: Corpus) -> Mapping[str, int]:
         """The model's number of each label of the corpus: by name, or by number where the model has no names."""
@@ -111,6 +114,37 @@ def load_model(
     return LoadedModel(module.eval(), _ready(tokenizer, module, name), name, _labels(module, name))
 
 
+def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A checkpoint with a new head for these labels, and its tokenizer; its body must be whole."""
+    numbered = dict(enumerate(labels))
+    try:
+        config = AutoConfig.from_pretrained(
+            name, num_labels=len(labels), id2label=numbered, label2id={label: number for number, label in numbered.items()}
+        )
+        how = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **how)
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # a folder of somebody else's files can break in any way
+        raise _unloadable(name, error) from error
+    body = f"{module.base_model_prefix}."
+    _refuse_incomplete(name, [key for key in report["missing_keys"] if key.startswith(body) and "pooler" not in key])
+    _refuse_broken(module, name)
+    return module, _ready(tokenizer, module, name)
+
+
+def _unloadable(name: str, error: Exception) -> ModelError:
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)")
+
+
+def _refuse_incomplete(name: str, missing: Sequence[str]) -> None:
+    if missing:
+        raise ModelError(
+            f"{name} lacks the weights {min(missing)!r} and would get random ones ({len(missing)} in all); "
+            "give a complete checkpoint"
+        )
+
+
 def _from_pretrained(
     name: str, tokenizer: PreTrainedTokenizerBase | None, dtype: torch.dtype, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -122,16 +156,8 @@ def _from_pretrained(
         module, report = kind.from_pretrained(name, config=config, **how)
         tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
     except Exception as error:  # a folder of somebody else's files can break in any way
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ModelError(
-            f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)"
-        ) from error
-    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
-    if missing:
-        raise ModelError(
-            f"{name} lacks the weights {missing[0]!r} and would get random ones ({len(missing)} in all); "
-            "give a complete checkpoint"
-        )
+        raise _unloadable(name, error) from error
+    _refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
     return module, tokenizer
 
 

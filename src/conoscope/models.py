@@ -1,12 +1,12 @@
-"""The self-attention classifiers, as ordinary Hugging Face models.
+"""The family of self-attention classifiers, as ordinary Hugging Face models: every member is one configuration.
 
-`pure-attention` is the model of Fosse et al. (2023): word embeddings, sinusoidal positions, L layers of
-attention and residual with a normalisation that has no parameters, and a linear map of the last [CLS].
+`pure-attention` is the model of Fosse et al. (2023): word embeddings, sinusoidal positions, L layers of attention and
+residual with a normalisation that has no parameters, and a linear map of the last [CLS]. The `tp9` models are the steps of
+a course: attention and a mean, then residual, positions, [CLS]. The baselines have no layers at all: they pool word vectors.
 Importing this module registers the family with transformers' Auto classes.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -16,20 +16,41 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from conoscope.errors import ModelError, one_of
+from conoscope.layers import InProjection, Pooling, SelfAttentionLayer, sinusoids
 
+COURSE = {"num_hidden_layers": 3, "positions": "none", "residual": "none", "feed": "linear", "output_projection": False}
+BASELINE = {"num_hidden_layers": 0, "positions": "none"}
 PRESETS: dict[str, dict[str, Any]] = {
-    "pure-attention": {"positions": "sinusoidal", "num_attention_heads": 1},
+    "pure-attention": {"pool": "cls", "positions": "sinusoidal", "residual": "pure", "feed": "none"},
+    "tp9-base": {**COURSE, "pool": "mean"},
+    "tp9-residual": {**COURSE, "pool": "mean", "residual": "course"},
+    "tp9-positions": {**COURSE, "pool": "mean", "positions": "sinusoidal"},
+    "tp9-cls": {**COURSE, "pool": "cls", "positions": "sinusoidal"},
+    "mean": {**BASELINE, "pool": "mean"},
+    "simple": {**BASELINE, "pool": "simple"},
+    "question": {**BASELINE, "pool": "question"},
+    "question-value": {**BASELINE, "pool": "question-value"},
 }
-
-
-POSITIONS = ("none", "sinusoidal")
+CHOICES = {
+    "pool": ("cls", "mean", "simple", "question", "question-value"),
+    "positions": ("none", "sinusoidal", "learned", "relative"),
+    "residual": ("none", "course", "prenorm", "postnorm", "pure"),
+    "feed": ("none", "linear"),
+}
+LEARNED = 512
+"""How many positions are learned, where nothing else is said."""
 
 
 class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
-    """The shape of a self-attention classifier; `positions` is "sinusoidal" or "none"."""
+    """The shape of a self-attention classifier.
+
+    `pool`: what is classified: the first token, the mean, or a sum weighted by a question that is learned (`simple`) or made
+    of the mean (`question`; `question-value` maps what is summed). `positions`: none, sinusoidal, learned, or relative (Shaw),
+    whose distances are cut at `window`. `residual`: none, x ← g(f(x)); course, g(x + f(LN x)); prenorm, x + g(f(LN x));
+    postnorm, LN(x + g(f(x))); pure, standardize(x + g(f(x))), where f is attention and g is `feed`: linear and ReLU, or none.
+    """
 
     model_type = "conoscope-self-attention"
 
@@ -37,7 +58,13 @@ class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
     hidden_size: int = 300
     num_hidden_layers: int = 1
     num_attention_heads: int = 1
+    pool: str = "cls"
     positions: str = "sinusoidal"
+    residual: str = "pure"
+    feed: str = "none"
+    output_projection: bool = True
+    window: int = 16
+    max_position_embeddings: int | None = None
     pad_token_id: int | None = 0
 
 
@@ -48,96 +75,35 @@ def preset(name: str, **changes: Any) -> SelfAttentionConfig:
     return SelfAttentionConfig(**{**PRESETS[name], **changes})
 
 
-def sinusoids(count: int, width: int, like: Tensor) -> Float[Tensor, "t d"]:
-    """pe[i, h] = sin(i / 10000^(h/d)) for even h, cos(i / 10000^((h-1)/d)) for odd h."""
-    even = torch.arange(0, width, 2, dtype=torch.float64, device=like.device)
-    angles = torch.arange(count, dtype=torch.float64, device=like.device)[:, None] * 10000.0 ** (-even / width)
-    table: Tensor = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[:, :width]
-    return table.to(like.dtype)
-
-
-def standardize(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-    """(x - mean) / sd over the coordinates, sd unbiased: every vector then has norm sqrt(d - 1)."""
-    centred = x - x.mean(-1, keepdim=True)
-    norm: Tensor = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
-    return centred * (math.sqrt(x.shape[-1] - 1) / norm.clamp_min(1e-12))
-
-
-def eager_attention_forward(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-) -> tuple[Tensor, Tensor]:
-    """Attention as its formula reads; transformers and conoscope's capture find it by this name."""
-    scores = query @ key.transpose(-1, -2) * kwargs["scaling"]
-    weights = (scores if attention_mask is None else scores + attention_mask).softmax(-1)
-    return (weights @ value).transpose(1, 2).contiguous(), weights
-
-
-class InProjection(nn.Linear):
-    """Queries, keys or values: drawn as torch's MultiheadAttention does, which draws the three as one (3d, d) matrix."""
-
-
-class SelfAttention(nn.Module):
-    """Queries, keys and values with bias, one softmax per head, an output projection with bias."""
-
-    is_causal = False
-
-    def __init__(self, config: SelfAttentionConfig) -> None:
-        super().__init__()
-        width = config.hidden_size
-        if width % config.num_attention_heads:
-            raise ModelError(f"width {width} cannot be cut into {config.num_attention_heads} heads; give a multiple")
-        self.config = config
-        self.heads = config.num_attention_heads
-        self.scaling = (width // self.heads) ** -0.5
-        self.query, self.key, self.value = (InProjection(width, width) for _ in range(3))
-        self.output = nn.Linear(width, width)
-
-    def forward(self, x: Float[Tensor, "b t d"], mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """The mixed vectors, and the weights where the backend gives them."""
-        heads = (*x.shape[:2], self.heads, -1)
-        query, key, value = (each(x).view(heads).transpose(1, 2) for each in (self.query, self.key, self.value))
-        attend: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
-        context, weights = attend(self, query, key, value, mask, scaling=self.scaling, dropout=0.0, **kwargs)
-        return self.output(context.reshape(x.shape)), weights
-
-
-class SelfAttentionLayer(nn.Module):
-    """x ← standardize(x + attention(x))."""
-
-    def __init__(self, config: SelfAttentionConfig) -> None:
-        super().__init__()
-        self.attention = SelfAttention(config)
-
-    def forward(self, x: Float[Tensor, "b t d"], mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """The layer's output, and the weights where the backend gives them."""
-        mixed, weights = self.attention(x, mask, **kwargs)
-        return standardize(x + mixed), weights
-
-
 class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
-    """A stack of self-attention layers that reads the class off the first token, [CLS]."""
+    """A stack of self-attention layers and a linear map of what is pooled from the last."""
 
     config_class = SelfAttentionConfig
     base_model_prefix = "classifier_of"
     accepts_loss_kwargs = False
+    supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_attention_backend = True
     _no_split_modules: ClassVar[list[str]] = ["SelfAttentionLayer"]
 
     def __init__(self, config: SelfAttentionConfig) -> None:
         super().__init__(config)
-        if config.positions not in POSITIONS:
-            raise ModelError(f"no positions {config.positions!r}; known: {one_of(POSITIONS)}")
+        for option, known in CHOICES.items():
+            if getattr(config, option) not in known:
+                raise ModelError(f"no {option} {getattr(config, option)!r}; known: {one_of(known)}")
+        learned = config.positions == "learned"
+        if learned and config.max_position_embeddings is None:
+            config.max_position_embeddings = LEARNED
         self.embedding = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.position = nn.Embedding(config.max_position_embeddings or LEARNED, config.hidden_size) if learned else None
         self.layers = nn.ModuleList(SelfAttentionLayer(config) for _ in range(config.num_hidden_layers))
+        self.pooling = Pooling(config)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Embedding):
-            init.normal_(module.weight)
+            init.normal_(module.weight, std=1.0 if module is self.embedding else 0.02)
             if module.padding_idx is not None:
                 init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, InProjection):
@@ -146,6 +112,11 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
         elif isinstance(module, nn.Linear):
             init.kaiming_uniform_(module.weight, a=math.sqrt(5))
             init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, Pooling) and module.question is not None:
+            init.normal_(module.question, std=0.02)
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The word vectors."""
@@ -173,8 +144,7 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
             x, weights = layer(x, mask)
             states.append(x)
             maps.append(weights)
-        first = real.int().argmax(-1)
-        logits = self.classifier(x[torch.arange(len(x), device=x.device), first])
+        logits = self.classifier(self.pooling(x, real))
         return SequenceClassifierOutput(
             loss=None if labels is None else nn.functional.cross_entropy(logits, labels),
             logits=logits,
@@ -183,10 +153,10 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
         )
 
     def _place(self, embedded: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        if self.config.positions == "none":
-            return embedded
-        table = sinusoids(embedded.shape[1], embedded.shape[2], like=embedded)
-        return embedded + table[(real.cumsum(-1) - 1).clamp_min(0)]
+        place = (real.cumsum(-1) - 1).clamp_min(0)
+        if self.config.positions == "sinusoidal":
+            return embedded + sinusoids(embedded.shape[1], embedded.shape[2], like=embedded)[place]
+        return embedded if self.position is None else embedded + self.position(place)
 
 
 AutoConfig.register(SelfAttentionConfig.model_type, SelfAttentionConfig, exist_ok=True)

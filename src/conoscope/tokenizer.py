@@ -22,24 +22,25 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Lower-cased words and punctuation marks, the most frequent first; one <cls> before, <sep> within a pair."""
+def build_tokenizer(texts: Iterable[str], classifying: bool = True) -> PreTrainedTokenizerFast:
+    """Lower-cased words and punctuation marks, the most frequent first; <cls> before, where one classifies; <sep> in a pair."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNKNOWN))
     tokenizer.normalizer, tokenizer.pre_tokenizer = NORMALIZER, WORDS
     counts = count_words(texts)
     ranked = sorted((word for word in counts if word not in SPECIAL), key=lambda word: (-counts[word], word))
     vocabulary = {word: number for number, word in enumerate((*SPECIAL, *ranked))}
     tokenizer.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
+    before = f"{CLS} " if classifying else ""
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A",
-        pair=f"{CLS} $A {SEPARATOR} $B",
+        single=f"{before}$A",
+        pair=f"{before}$A {SEPARATOR} $B",
         special_tokens=[(mark, vocabulary[mark]) for mark in (CLS, SEPARATOR)],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,
         unk_token=UNKNOWN,
-        cls_token=CLS,
+        cls_token=CLS if classifying else None,
         sep_token=SEPARATOR,
         model_input_names=["input_ids", "attention_mask"],
     )

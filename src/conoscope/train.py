@@ -1,6 +1,7 @@
-"""train(): a self-attention classifier on a corpus, with transformers' Trainer.
+"""train(): a classifier of the family, or a Hugging Face checkpoint, on a corpus, with transformers' Trainer.
 
-Training stops when the validation loss has not fallen for `patience` epochs, and the best epoch's weights are kept.
+Training stops when the validation loss, penalties included, has not fallen for `patience` epochs, and the best epoch's
+weights are kept. A run that was stopped goes on from its last whole epoch.
 """
 
 import json
@@ -13,13 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch.utils.data import Dataset
+from torch import Tensor
 from transformers import (
-    DataCollatorWithPadding,
     EarlyStoppingCallback,
     EvalPrediction,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
     PrinterCallback,
     Trainer,
@@ -29,67 +29,33 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
+from transformers.trainer_utils import get_last_checkpoint
 
+from conoscope.building import build
+from conoscope.card import card, described
 from conoscope.corpora import Corpus
+from conoscope.encoding import Collator, Encoded, split_off_marks
 from conoscope.errors import CorpusError, ModelError, OutputError, one_of
-from conoscope.models import SelfAttentionForSequenceClassification, preset
+from conoscope.loading import LoadedModel
+from conoscope.penalties import Penalties, penalty
 from conoscope.result import make_folder
-from conoscope.tokenizer import build_tokenizer
+from conoscope.scores import accuracy, macro_f1, per_class
+from conoscope.settings import Training
+from conoscope.weights import BACKEND, collected
 
-CHECKPOINTS = "checkpoints"
+__all__ = ["Trained", "Training", "train"]
 
-
-@dataclass(frozen=True)
-class Training:
-    """How to train; the defaults learn `bistro` in about a minute on one core."""
-
-    preset: str = "pure-attention"
-    layers: int = 3
-    width: int = 64
-    heads: int = 1
-    epochs: int = 50
-    patience: int = 5
-    learning_rate: float = 1e-3
-    batch_size: int = 64
-    max_length: int = 512
-    seed: int = 0
-    device: str = "auto"
-    progress: bool = False
+CHECKPOINTS, SETTINGS = "checkpoints", "conoscope.json"
+PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Where the model is, how many epochs it took, and its loss and accuracy by split."""
+    """Where the model is, how many epochs it took, and its scores by split: loss, accuracy, and accuracy by class."""
 
     folder: Path
     epochs: int
-    scores: dict[str, dict[str, float]]
-
-
-class Encoded(Dataset[dict[str, Any]]):
-    """The examples of a corpus as token ids and as numbers of the labels that are learned."""
-
-    def __init__(self, corpus: Corpus, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
-        numbers = {label: number for number, label in enumerate(labels)}
-        if unknown := set(corpus.labels) - set(labels):
-            raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
-        self.rows = [
-            {**tokenizer(*_texts(e.text, e.pair), truncation=True, max_length=max_length), "labels": numbers[e.label]}
-            for e in corpus
-            if e.label is not None
-        ]
-        if not self.rows:
-            raise CorpusError(f"{corpus} has no labelled example; training needs some to learn from and some to stop by")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return self.rows[index]
-
-
-def _texts(text: str, pair: str | None) -> tuple[str, ...]:
-    return (text,) if pair is None else (text, pair)
+    scores: dict[str, dict[str, Any]]
 
 
 def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None = None) -> Trained:
@@ -97,60 +63,109 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
 
     >>> train({"train": load_corpus("bistro:train"), "validation": load_corpus("bistro:validation")}, "runs/pure")
     """
-    chosen, folder = settings or Training(), _new(Path(out))
+    chosen = settings or Training()
     learned = splits["train"]
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column with --label")
-    set_seed(chosen.seed)
-    tokenizer = build_tokenizer(text for example in learned for text in _texts(example.text, example.pair))
-    model = SelfAttentionForSequenceClassification(
-        preset(
-            chosen.preset,
-            vocab_size=len(tokenizer),
-            hidden_size=chosen.width,
-            num_hidden_layers=chosen.layers,
-            num_attention_heads=chosen.heads,
-            id2label=dict(enumerate(learned.labels)),
-            label2id={label: number for number, label in enumerate(learned.labels)},
-        )
-    )
-    data = {name: Encoded(corpus, learned.labels, tokenizer, chosen.max_length) for name, corpus in splits.items()}
-    with _checkpoints(folder) as checkpoints:
+    with _checkpoints(Path(out), chosen) as checkpoints:
+        set_seed(chosen.seed)
+        model, tokenizer = build(learned, chosen)
+        numbers = {label: number for number, label in enumerate(learned.labels)}
+        how = (numbers, tokenizer, chosen.max_length, chosen.penalties.any)
+        data = {name: Encoded(corpus, *how) for name, corpus in splits.items()}
         trainer = _trainer(model, tokenizer, data, checkpoints, chosen)
-        trainer.train()
-        trainer.remove_callback(_EpochLines)
-        scores = {name: _scores(trainer.evaluate(rows)) for name, rows in data.items() if name != "train"}
+        with _attending(model, chosen.penalties.any):
+            trainer.train(resume_from_checkpoint=get_last_checkpoint(str(checkpoints)))
+            trainer.remove_callback(_EpochLines)
+            scores = {name: _scores(trainer.evaluate(rows), learned.labels) for name, rows in data.items() if name != "train"}
         if not all(math.isfinite(score["loss"]) for score in scores.values()):
-            raise ModelError(f"training ran off to infinity at a learning rate of {chosen.learning_rate:g}; lower --lr")
-        trained = Trained(folder, round(trainer.state.epoch or 0), scores)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        described = {"corpus": str(learned), "settings": asdict(chosen), "epochs": trained.epochs, "scores": scores}
-        (folder / "training.json").write_text(json.dumps(described, indent=2) + "\n")
+            raise ModelError(f"training ran off to infinity at a learning rate of {chosen.rate:g}; lower --lr")
+        trained = Trained(Path(out), round(trainer.state.epoch or 0), scores)
+        _write(trained, LoadedModel(model, tokenizer, str(out)), data, chosen)
     return trained
 
 
+def _write(trained: Trained, loaded: LoadedModel, data: dict[str, Encoded], chosen: Training) -> None:
+    loaded.module.save_pretrained(trained.folder)
+    loaded.tokenizer.save_pretrained(trained.folder)
+    corpora = {name: {"name": rows.name, "examples": len(rows), "digest": rows.digest} for name, rows in data.items()}
+    size = sum(p.numel() for p in loaded.module.parameters())
+    model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
+    facts = described(chosen, corpora, model, trained.scores)
+    (trained.folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    (trained.folder / "README.md").write_text(card(facts))
+
+
 @contextmanager
-def _checkpoints(folder: Path) -> Iterator[Path]:
-    """The Trainer's own folder. It holds pickles: whatever happens, it does not outlive the run."""
-    checkpoints = folder / CHECKPOINTS
+def _checkpoints(folder: Path, chosen: Training) -> Iterator[Path]:
+    """The Trainer's own folder, which holds pickles: it outlives only a run that was stopped, for --resume to go on from."""
+    checkpoints = make_folder(folder) / CHECKPOINTS
+    if any(path.name != CHECKPOINTS for path in folder.iterdir()):
+        raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
+    if get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None:
+        _refuse_another(checkpoints, chosen)
+    checkpoints.mkdir(exist_ok=True)
+    (checkpoints / SETTINGS).write_text(json.dumps(_identity(chosen)))
+    stopped = False
     try:
         yield checkpoints
+    except KeyboardInterrupt:
+        stopped = True
+        raise
     finally:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-        if folder.is_dir() and not any(folder.iterdir()):
+        if not stopped:
+            shutil.rmtree(checkpoints, ignore_errors=True)
+        if not any(folder.iterdir()):
             folder.rmdir()
 
 
-def _new(folder: Path) -> Path:
-    """A folder with nothing in it but, perhaps, what a run that was killed had left."""
-    if any(path.name != CHECKPOINTS for path in make_folder(folder).iterdir()):
-        raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
-    return folder
+def _refuse_another(checkpoints: Path, chosen: Training) -> None:
+    if not chosen.resume:
+        raise OutputError(f"{checkpoints.parent} holds a run that was stopped; --resume goes on with it, or give -o a new folder")
+    before = json.loads((checkpoints / SETTINGS).read_text())
+    changed = [key for key, value in _identity(chosen).items() if before.get(key) != value]
+    if changed:
+        raise OutputError(f"{checkpoints.parent} was trained with another {one_of(changed)}; give the same settings to go on")
+
+
+def _identity(chosen: Training) -> dict[str, Any]:
+    """The settings that decide the weights."""
+    free = ("resume", "progress", "report_to", "device")
+    return json.loads(json.dumps({key: value for key, value in asdict(chosen).items() if key not in free}))  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _attending(model: PreTrainedModel, penalised: bool) -> Iterator[None]:
+    """Within it, a model under penalties attends so that its weights can be collected."""
+    before = model.config._attn_implementation
+    if penalised:
+        model.set_attn_implementation(BACKEND)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+class PenalisedTrainer(Trainer):  # type: ignore[misc]
+    """A Trainer whose loss has penalties on attention added."""
+
+    def __init__(self, *arguments: Any, penalties: Penalties, tokenizer: PreTrainedTokenizerBase, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.penalties, self.tokenizer = penalties, tokenizer
+
+    def compute_loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool = False, **named: Any) -> Any:
+        """The model's own loss, and the penalties."""
+        if not self.penalties.any:
+            return super().compute_loss(model, inputs, return_outputs, **named)
+        plain, marks = split_off_marks(inputs, self.tokenizer)
+        with collected(self.accelerator.unwrap_model(model)) as maps:
+            outputs = model(**plain)
+        loss = outputs.loss + penalty(maps, marks, self.penalties)
+        return (loss, outputs) if return_outputs else loss
 
 
 def _trainer(
-    model: SelfAttentionForSequenceClassification,
+    model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     data: dict[str, Encoded],
     checkpoints: Path,
@@ -161,31 +176,37 @@ def _trainer(
         num_train_epochs=chosen.epochs,
         per_device_train_batch_size=chosen.batch_size,
         per_device_eval_batch_size=4 * chosen.batch_size,
-        learning_rate=chosen.learning_rate,
+        learning_rate=chosen.rate,
         lr_scheduler_type="constant",
-        max_grad_norm=0.0,
+        max_grad_norm=0.0 if chosen.checkpoint is None else 1.0,
         train_sampling_strategy="group_by_length",
         eval_strategy="epoch",
         save_strategy="epoch",
         save_total_limit=1,
-        save_only_model=True,
         load_best_model_at_end=True,
+        restore_callback_states_from_checkpoint=True,
         metric_for_best_model="eval_loss",
-        logging_strategy="no",
-        report_to="none",
+        logging_strategy="no" if chosen.report_to == "none" else "epoch",
+        report_to=chosen.report_to,
         disable_tqdm=not (chosen.progress and sys.stderr.isatty()),
         use_cpu=_on_cpu(chosen.device),
+        bf16=_mixed(chosen),
+        gradient_checkpointing=chosen.gradient_checkpointing,
+        gradient_checkpointing_kwargs={"use_reentrant": False} if chosen.gradient_checkpointing else None,
         dataloader_pin_memory=torch.cuda.is_available(),
+        remove_unused_columns=False,
         seed=chosen.seed,
     )
-    trainer = Trainer(
+    trainer = PenalisedTrainer(
         model,
         arguments,
-        data_collator=DataCollatorWithPadding(tokenizer),
+        data_collator=Collator(tokenizer),
         train_dataset=data["train"],
         eval_dataset=data["validation"],
-        compute_metrics=_accuracy,
+        compute_metrics=_metrics,
         callbacks=[EarlyStoppingCallback(chosen.patience), *([_EpochLines()] if chosen.progress else [])],
+        penalties=chosen.penalties,
+        tokenizer=tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -199,19 +220,34 @@ def _on_cpu(device: str) -> bool:
     return device == "cpu"
 
 
+def _mixed(chosen: Training) -> bool:
+    """Whether to compute in bfloat16 where that is safe: for checkpoints, on a GPU that has it, or when asked."""
+    if chosen.precision not in PRECISIONS:
+        raise ModelError(f"no precision {chosen.precision!r}; known: {one_of(PRECISIONS)}")
+    able = not _on_cpu(chosen.device) and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    return chosen.precision == "bfloat16" or (chosen.precision == "auto" and able and chosen.checkpoint is not None)
+
+
 class _EpochLines(TrainerCallback):  # type: ignore[misc]
     """One line an epoch on standard error."""
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        scores = _scores(kwargs["metrics"])
-        print(
-            f"epoch {state.epoch:.0f}: validation loss {scores['loss']:.4f}, accuracy {scores['accuracy']:.4f}", file=sys.stderr
-        )
+        metrics = kwargs["metrics"]
+        said = f"validation loss {metrics['eval_loss']:.4f}, accuracy {metrics['eval_accuracy']:.4f}"
+        print(f"epoch {state.epoch:.0f}: {said}", file=sys.stderr)
 
 
-def _accuracy(predicted: EvalPrediction) -> dict[str, float]:
-    return {"accuracy": float(np.mean(predicted.predictions.argmax(-1) == predicted.label_ids))}
+def _metrics(answers: EvalPrediction) -> dict[str, float]:
+    predicted, true = answers.predictions.argmax(-1), answers.label_ids
+    classes = answers.predictions.shape[-1]
+    found = per_class(predicted, true, [str(number) for number in range(classes)])
+    return {"accuracy": accuracy(predicted, true), "macro_f1": macro_f1(predicted, true, classes),
+            **{f"class_{label}": math.nan if share is None else share for label, share in found.items()}}  # fmt: skip
 
 
-def _scores(metrics: dict[str, float]) -> dict[str, float]:
-    return {"loss": metrics["eval_loss"], "accuracy": metrics["eval_accuracy"]}
+def _scores(metrics: dict[str, float], labels: Sequence[str]) -> dict[str, Any]:
+    found = {label: metrics[f"eval_class_{number}"] for number, label in enumerate(labels)}
+    return {
+        **{name: metrics[f"eval_{name}"] for name in ("loss", "accuracy", "macro_f1")},
+        "by_class": {label: None if math.isnan(share) else share for label, share in found.items()},
+    }

@@ -1,0 +1,105 @@
+"""GeometryCallback: how the geometry forms while a model learns, in any Trainer, with one line.
+
+>>> trainer.add_callback(GeometryCallback(tokenizer, load_corpus("bistro:validation"), every=100))
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from conoscope.capture import Capture
+from conoscope.corpora import Corpus
+from conoscope.loading import load_model
+from conoscope.measures import request
+from conoscope.result import table
+from conoscope.tally import Tally
+from conoscope.traces import Trace
+
+MEASURES = ("sim", "attention_entropy")
+
+
+class GeometryCallback(TrainerCallback):  # type: ignore[misc]
+    """Measures the first `size` examples before training and every `every` steps, without touching the training.
+
+    `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
+    over heads. They are put into the Trainer's log as well. Separation is the mean cosine of a [CLS] with the mean direction
+    of its own class, less that with the other classes'.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Corpus, every: int = 100, size: int = 64) -> None:
+        self.tokenizer, self.every = tokenizer, every
+        self.corpus = Corpus.of(corpus.first(size), str(corpus))
+        self.rows: list[dict[str, float]] = []
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        """The geometry to begin with."""
+        self._look(model, state)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Every so many steps."""
+        if state.global_step % self.every == 0:
+            self._look(model, state)
+
+    def _look(self, model: Any, state: TrainerState) -> None:
+        row = {"step": state.global_step, **geometry(model, self.tokenizer, self.corpus)}
+        self.rows.append(row)
+        state.log_history.append({"epoch": state.epoch, **row})
+
+
+def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus: Corpus) -> dict[str, float]:
+    """SIM of keys and values, entropy of all rows, and how far apart the classes point, by layer."""
+    training = {part: part.training for part in model.modules()}
+    loaded = load_model(model, tokenizer)
+    asked = [request(name) for name in MEASURES]
+    tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
+    heads: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+
+    def receive(trace: Trace) -> None:
+        tally.add(trace)
+        there = (trace.batch.cls >= 0) & (trace.batch.label >= 0)
+        if trace.hidden is not None and there.any():
+            heads[trace.layer].append((trace.hidden[there, trace.batch.cls[there]].double(), trace.batch.label[there]))
+
+    with Capture(loaded.module, "full") as capture:
+        for batch in loaded.batcher(corpus).batches(corpus, 32):
+            capture(batch, receive)
+    for part, was in training.items():
+        part.training = was
+    found = {
+        f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True))) for layer, seen in heads.items() if layer
+    }
+    return {**_means(asked, tally), **found}
+
+
+def separation(vectors: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> float:
+    """Mean cosine with the mean direction of one's own class, less that with those of the others; NaN for one class."""
+    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    classes = labels.unique()
+    directions = torch.nn.functional.normalize(torch.stack([unit[labels == c].mean(0) for c in classes]), dim=-1)
+    cosines = unit @ directions.T
+    own = labels[:, None] == classes
+    return float(cosines[own].mean() - cosines[~own].mean())
+
+
+def _means(asked: list[Any], tally: Tally) -> dict[str, float]:
+    sim, entropy = (table(wanted, tally) for wanted in asked)
+    by_head = sim[sim["head"].notna() & sim["site"].isin(["key", "value"])]
+    means = by_head.groupby(["site", "layer"], as_index=False)["value"].mean()
+    found = {f"sim_{row.site}_{row.layer}": float(row.value) for row in means.itertuples()}
+    rows = entropy[entropy["row"] == "all"].groupby("layer")["value"].mean()
+    return {**found, **{f"entropy_{layer}": float(value) for layer, value in rows.items()}}

@@ -1,0 +1,140 @@
+"""compare(): several models on one corpus: accuracy and F1 with intervals, and whether two models really differ."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+
+from conoscope.corpora import Corpus
+from conoscope.errors import CorpusError, ModelError, OutputError
+from conoscope.loading import LoadedModel, load_model
+from conoscope.scores import confusion, f1_of
+from conoscope.terminal import Progress
+
+RESAMPLES = 2000
+INTERVAL = (0.025, 0.975)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scores of each model, and the difference of every two: tables, with 95 % intervals from the same resamples."""
+
+    scores: pd.DataFrame
+    pairs: pd.DataFrame
+
+    def save(self, path: str | Path) -> None:
+        """The scores as CSV, and the pairs in a file of the same name with `-pairs`."""
+        target = Path(path)
+        try:
+            self.scores.to_csv(target, index=False)
+            self.pairs.to_csv(target.with_stem(f"{target.stem}-pairs"), index=False)
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
+
+    def __str__(self) -> str:
+        blocks = [self.scores.round(4).to_string(index=False)]
+        if len(self.pairs):
+            blocks.append(self.pairs.round(4).to_string(index=False))
+        return "\n\n".join(blocks)
+
+
+def compare(
+    models: Sequence[str | Path | LoadedModel], corpus: Corpus, device: str = "auto", batch_size: int = 64, progress: bool = False
+) -> Comparison:
+    """Predict the corpus's labels with every model.
+
+    Intervals are bootstrap percentiles over examples; the paired test is McNemar's, exact.
+    """
+    if not corpus.labels:
+        raise CorpusError(f"{corpus} has no labels to compare models by; name the column with --label")
+    loaded = [load_model(model, device=device) for model in models]
+    examples = corpus.packed(loaded[0].length)
+    found = [predictions(model, examples, batch_size, progress) for model in loaded]
+    true = found[0][1]
+    names = [model.name for model in loaded]
+    return _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))
+
+
+def predictions(
+    model: LoadedModel, corpus: Corpus, batch_size: int = 64, progress: bool = False
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """What the model says of every labelled example, and what is true, as numbers of the corpus's labels."""
+    if not model.labels:
+        raise ModelError(f"{model.name} is no classifier; give a model that was trained on labels")
+    numbers = {number: corpus.labels.index(label) for label, number in model.label_numbers(corpus).items()}
+    examples = [replace(e, id=str(place)) for place, e in enumerate(e for e in corpus if e.label is not None)]
+    if not examples:
+        raise CorpusError(f"{corpus} has no labelled example to compare models by; give another")
+    predicted, true = (np.zeros(len(examples), dtype=np.int64) for _ in range(2))
+    with torch.no_grad(), Progress(len(examples), progress, "predicted") as bar:
+        for batch in model.batcher(corpus).batches(examples, batch_size):
+            logits = model.module(**batch.to(model.device).inputs).logits
+            places = [int(name) for name in batch.ids]
+            known = torch.tensor(sorted(numbers), device=logits.device)
+            predicted[places] = [numbers[number] for number in known[logits[:, known].argmax(-1)].tolist()]
+            true[places] = [numbers[number] for number in batch.label.tolist()]
+            bar.advance(len(places))
+    return predicted, true
+
+
+def mcnemar(one: Bool[np.ndarray, " n"], other: Bool[np.ndarray, " n"]) -> float:
+    """The probability of a split as uneven as this one, were the models equally good where only one of them is right."""
+    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
+    trials, fewer = only_one + only_other, min(only_one, only_other)
+    tail = sum(math.comb(trials, k) for k in range(fewer + 1))
+    return min(1.0, float(2 * tail / 2**trials)) if trials else 1.0
+
+
+def _tables(names: Sequence[str], predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int) -> Comparison:
+    accuracies, f1s = _resampled(predicted, true, classes)
+    right = predicted == true
+    scores = [
+        {
+            "model": name,
+            "accuracy": right[m].mean(),
+            **_interval("accuracy", accuracies[m]),
+            "macro_f1": f1_of(confusion(predicted[m], true, classes)).mean(),
+            **_interval("macro_f1", f1s[m]),
+            "n": len(true),
+        }
+        for m, name in enumerate(names)
+    ]
+    pairs = [
+        {
+            "model": names[a],
+            "other": names[b],
+            "difference": right[a].mean() - right[b].mean(),
+            **_interval("difference", accuracies[a] - accuracies[b]),
+            "only_model_right": int((right[a] & ~right[b]).sum()),
+            "only_other_right": int((right[b] & ~right[a]).sum()),
+            "p": mcnemar(right[a], right[b]),
+        }
+        for a, b in combinations(range(len(names)), 2)
+    ]
+    return Comparison(pd.DataFrame(scores), pd.DataFrame(pairs))
+
+
+def _interval(name: str, values: Float[np.ndarray, " r"]) -> dict[str, float]:
+    low, high = np.quantile(values, INTERVAL)
+    return {f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
+def _resampled(
+    predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int
+) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, "m r"]]:
+    """Accuracy and macro F1 of every model on the same resamples of the examples."""
+    chance, count = np.random.default_rng(0), len(true)
+    cells = true * classes + predicted
+    accuracies, f1s = (np.zeros((len(predicted), RESAMPLES)) for _ in range(2))
+    for r in range(RESAMPLES):
+        times = np.bincount(chance.integers(count, size=count), minlength=count)
+        for m, cell in enumerate(cells):
+            table = np.bincount(cell, weights=times, minlength=classes**2).astype(np.int64).reshape(classes, classes)
+            accuracies[m, r], f1s[m, r] = np.trace(table) / count, f1_of(table).mean()
+    return accuracies, f1s

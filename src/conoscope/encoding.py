@@ -1,0 +1,97 @@
+"""Examples as token ids, once and for all epochs; and batches of them, with what a penalty knows of every token."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from conoscope.batches import words_of
+from conoscope.corpora import Corpus, Example
+from conoscope.errors import CorpusError, one_of
+from conoscope.penalties import Marks
+
+MARKED, SPECIAL = "marked", "special_tokens_mask"
+UNASKED = -1
+
+
+class Encoded(Dataset[dict[str, Any]]):
+    """The labelled examples of a corpus as token ids and as numbers of the labels that are learned; with marks where asked."""
+
+    def __init__(
+        self, corpus: Corpus, labels: Mapping[str, int], tokenizer: PreTrainedTokenizerBase, max_length: int, marks: bool = False
+    ) -> None:
+        if unknown := set(corpus.labels) - set(labels):
+            raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
+        self.name, total = str(corpus), 0
+        self.rows = []
+        for example in corpus:
+            if example.label is not None:
+                total += example.digest
+                self.rows.append({**_encoded(example, tokenizer, max_length, marks), "labels": labels[example.label]})
+        self.digest = f"{total % 2**63:x}"
+        if not self.rows:
+            raise CorpusError(f"{corpus} has no labelled example; training needs some to learn from and some to stop by")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.rows[index]
+
+
+def texts_of(example: Example) -> tuple[str, ...]:
+    """The text, or both texts of a pair."""
+    return (example.text,) if example.pair is None else (example.text, example.pair)
+
+
+def _encoded(example: Example, tokenizer: PreTrainedTokenizerBase, max_length: int, marks: bool) -> dict[str, Any]:
+    row = tokenizer(
+        *texts_of(example),
+        truncation=True,
+        max_length=max_length,
+        return_special_tokens_mask=marks,
+        return_offsets_mapping=marks,
+    )
+    if not row["input_ids"]:
+        raise CorpusError(f"{example.id}: the text {example.text!r} gives no token; take it out")
+    if not marks:
+        return dict(row)
+    words = words_of(example, np.array(row.pop("offset_mapping")), row.sequence_ids(0))
+    flags = example.rationale
+    row = dict(row)
+    row[MARKED] = [UNASKED if flags is None else int(word >= 0 and flags[word]) for word in words.tolist()]
+    return row
+
+
+class Collator:
+    """Pads at the end, and sets what is no input of the model apart."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """One batch; `marked` is -1 on pads."""
+        marked = [row[MARKED] for row in rows if MARKED in row]
+        plain = [{name: value for name, value in row.items() if name != MARKED} for row in rows]
+        batch = dict(self.tokenizer.pad(plain, padding_side="right", return_tensors="pt"))
+        if marked:
+            longest = batch["input_ids"].shape[1]
+            batch[MARKED] = torch.tensor([[*flags, *[UNASKED] * (longest - len(flags))] for flags in marked])
+        return batch
+
+
+def split_off_marks(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, Tensor], Marks]:
+    """The inputs of the model, and the marks of its tokens."""
+    inputs = {name: value for name, value in batch.items() if name not in (MARKED, SPECIAL)}
+    ids, real = batch["input_ids"], batch["attention_mask"].bool()
+    return inputs, Marks(real, real & ~batch[SPECIAL].bool(), _cls(ids, real, tokenizer.cls_token_id), batch[MARKED])
+
+
+def _cls(ids: Tensor, real: Tensor, cls_id: int | None) -> Tensor:
+    """Where the classifying token stands in each row, -1 for nowhere."""
+    here = real & (ids == (-1 if cls_id is None else cls_id))
+    return torch.where(here.any(-1), here.int().argmax(-1), -1)

@@ -1,0 +1,38 @@
+"""Scores of predictions: accuracy, F1 averaged over the classes, and the share of each class that was found."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+def accuracy(predicted: Int[np.ndarray, " n"], true: Int[np.ndarray, " n"]) -> float:
+    """The share of right answers."""
+    return float(np.mean(predicted == true))
+
+
+def confusion(predicted: Int[np.ndarray, " n"], true: Int[np.ndarray, " n"], classes: int) -> Int[np.ndarray, "c c"]:
+    """How many of each class (row) were taken for each (column)."""
+    return np.bincount(true * classes + predicted, minlength=classes**2).reshape(classes, classes)
+
+
+def macro_f1(predicted: Int[np.ndarray, " n"], true: Int[np.ndarray, " n"], classes: int) -> float:
+    """2 TP / (2 TP + FP + FN) of each class, averaged; 0 for a class that is neither there nor predicted."""
+    return float(f1_of(confusion(predicted, true, classes)).mean())
+
+
+def f1_of(table: Int[np.ndarray, "*shape c c"]) -> Float[np.ndarray, "*shape c"]:
+    """F1 of each class from a table of confusions."""
+    hits = np.diagonal(table, axis1=-2, axis2=-1)
+    either = table.sum(-1) + table.sum(-2)
+    shares: np.ndarray = np.divide(2.0 * hits, either, out=np.zeros(hits.shape), where=either > 0)
+    return shares
+
+
+def per_class(predicted: Int[np.ndarray, " n"], true: Int[np.ndarray, " n"], labels: Sequence[str]) -> dict[str, Any]:
+    """The share of each class that was found; None for a class of which there is nothing."""
+    return {
+        label: float(np.mean(predicted[true == number] == number)) if (true == number).any() else None
+        for number, label in enumerate(labels)
+    }

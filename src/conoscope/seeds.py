@@ -1,0 +1,45 @@
+"""train_seeds(): the same training with several seeds, and a table of how they came out."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from conoscope.corpora import Corpus
+from conoscope.errors import OutputError
+from conoscope.settings import Training
+from conoscope.train import train
+
+SCORES = ("accuracy", "macro_f1", "loss")
+
+
+def train_seeds(
+    splits: Callable[[int], dict[str, Corpus]], out: str | Path, settings: Training, seeds: Sequence[int]
+) -> pd.DataFrame:
+    """Train once for each seed, in `out/seed-N`; runs that are finished are kept as they are when `resume` is set.
+
+    The table has a row for each seed and split, then means and standard deviations over the seeds.
+    """
+    rows = []
+    for seed in seeds:
+        folder = Path(out) / f"seed-{seed}"
+        for split, scores in _scores(splits, folder, replace(settings, seed=seed)).items():
+            rows.append({"seed": str(seed), "split": split, **{name: scores[name] for name in SCORES}})
+    frame = pd.DataFrame(rows)
+    groups = frame.groupby("split", sort=False)[list(SCORES)]
+    summary = [groups.mean().assign(seed="mean"), *([groups.std().assign(seed="sd")] if len(seeds) > 1 else [])]
+    return pd.concat([frame, *(part.reset_index() for part in summary)], ignore_index=True)[["seed", "split", *SCORES]]
+
+
+def _scores(splits: Callable[[int], dict[str, Corpus]], folder: Path, settings: Training) -> dict[str, dict[str, Any]]:
+    finished = folder / "training.json"
+    if not (settings.resume and finished.is_file()):
+        return train(splits(settings.seed), folder, settings).scores
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(finished.read_text())["scores"]
+    except (OSError, ValueError, KeyError) as error:
+        raise OutputError(f"{finished} cannot be read: {error}; remove the folder to train again") from error
+    return found

@@ -1,0 +1,58 @@
+"""Training: everything that can be said about how to train."""
+
+from dataclasses import dataclass
+
+from conoscope.penalties import Penalties
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train; the defaults learn `bistro` in about a minute on one core. What is None follows from the model.
+
+    The model is a `preset` of the family, or a `checkpoint` to be fine-tuned. `vectors` are word vectors to begin with,
+    which stay as they are with `freeze`; `special` says how <cls>, <unk> and the like begin: zeros or random.
+    """
+
+    preset: str = "pure-attention"
+    checkpoint: str | None = None
+    layers: int | None = None
+    width: int | None = None
+    heads: int | None = None
+    vectors: str | None = None
+    freeze: bool = False
+    special: str = "zeros"
+    entropy_penalty: float = 0.0
+    rationale_penalty: float = 0.0
+    lagrange_penalty: float = 0.0
+    penalty_rows: str = "cls"
+    penalty_layers: tuple[int, int] = (1, 1)
+    penalty_input: str = "minmax"
+    epochs: int = 50
+    patience: int = 5
+    learning_rate: float | None = None
+    batch_size: int = 64
+    max_length: int = 512
+    seed: int = 0
+    device: str = "auto"
+    precision: str = "auto"
+    gradient_checkpointing: bool = False
+    report_to: str = "none"
+    resume: bool = False
+    progress: bool = False
+
+    @property
+    def penalties(self) -> Penalties:
+        """What is added to the loss."""
+        return Penalties(
+            self.entropy_penalty,
+            self.rationale_penalty,
+            self.lagrange_penalty,
+            self.penalty_rows,
+            self.penalty_layers,
+            self.penalty_input,
+        )
+
+    @property
+    def rate(self) -> float:
+        """The learning rate: Adam's own for a new model, a small one for a checkpoint."""
+        return self.learning_rate or (1e-3 if self.checkpoint is None else 5e-5)
