@@ -90,7 +90,7 @@ def test_a_folder_with_something_in_it_is_refused(splits: dict[str, Corpus], tmp
 
 def test_a_corpus_without_labels_cannot_be_learned(tmp_path: Path) -> None:
     plain = Corpus.of([Example("soup")])
-    with pytest.raises(CorpusError, match="has no labels to learn; name the column with --label"):
+    with pytest.raises(CorpusError, match="has no labels to learn; name the column of a file with --label"):
         train({"train": plain, "validation": plain}, tmp_path / "run", QUICK)
 
 

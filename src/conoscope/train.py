@@ -100,7 +100,7 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
     chosen, folder = settings or Training(), _new(Path(out))
     learned = splits["train"]
     if not learned.labels:
-        raise CorpusError(f"{learned} has no labels to learn; name the column with --label")
+        raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
     set_seed(chosen.seed)
     tokenizer = build_tokenizer(text for example in learned for text in _texts(example.text, example.pair))
     model = SelfAttentionForSequenceClassification(
