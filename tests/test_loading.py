@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 
 from architectures import tiny
 from conoscope.corpora import Corpus, Example
@@ -58,7 +59,9 @@ def test_unknown_devices_and_dtypes_are_refused(saved: Path) -> None:
 
 
 def test_a_padding_token_is_found_for_models_without_one(pure: LoadedModel) -> None:
-    tokenizer, model = type(pure.tokenizer)(tokenizer_object=pure.tokenizer.backend_tokenizer, eos_token="<sep>"), tiny("gpt2")
+    backend = Tokenizer.from_str(pure.tokenizer.backend_tokenizer.to_str())
+    backend.no_padding()
+    tokenizer, model = type(pure.tokenizer)(tokenizer_object=backend, eos_token="<sep>"), tiny("gpt2")
     model.config.pad_token_id = None
     loaded = load_model(model, tokenizer)
     assert loaded.tokenizer.pad_token == "<sep>"

@@ -47,14 +47,14 @@ def test_the_entropy_penalty_is_the_mean_entropy_of_the_first_layers_row_of_cls(
     _, maps = random_maps()
     expected = [naive_entropy(maps[0][b].mean(0)[0], n) for b, n in enumerate(LENGTHS)]
     ours = penalty(maps, marks(), Penalties(entropy=0.25))
-    assert float(ours) == pytest.approx(0.25 * sum(expected) / 3, rel=1e-12)
+    assert ours.item() == pytest.approx(0.25 * sum(expected) / 3, rel=1e-12)
 
 
 def test_all_rows_of_some_layers() -> None:
     _, maps = random_maps(layers=4)
     expected = [naive_entropy(maps[layer][b].mean(0)[i], n) for layer in (1, 2) for b, n in enumerate(LENGTHS) for i in range(n)]
     ours = penalty(maps, marks(), Penalties(entropy=1.0, rows="all", layers=(2, 3)))
-    assert float(ours) == pytest.approx(sum(expected) / len(expected), rel=1e-12)
+    assert ours.item() == pytest.approx(sum(expected) / len(expected), rel=1e-12)
 
 
 def test_the_aggregate_of_bert_is_a_softmax_of_sums_of_columns_among_content_tokens() -> None:
@@ -65,7 +65,7 @@ def test_the_aggregate_of_bert_is_a_softmax_of_sums_of_columns_among_content_tok
         content = known.content[b] if known.content[b].any() else known.real[b]
         found.append(naive_entropy(sums[content].softmax(-1), int(content.sum())))
     ours = penalty(maps, known, Penalties(entropy=1.0, rows="columns", layers=(2, 3)))
-    assert float(ours) == pytest.approx(sum(found) / 3, rel=1e-9)
+    assert ours.item() == pytest.approx(sum(found) / 3, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", ["minmax", "raw", "sigmoid"])
@@ -82,7 +82,7 @@ def test_the_rationale_penalty_is_one_less_the_iou_over_content_tokens(scale: st
         truth = known.marked[b][content] > 0
         shared, given, wanted = shared + float(chosen[truth].sum()), given + float(chosen.sum()), wanted + int(truth.sum())
     expected = 1 - (shared + 1e-7) / (given + wanted - shared + 1e-7)
-    assert float(penalty(maps, known, Penalties(rationale=2.0, scale=scale))) == pytest.approx(2 * expected, rel=1e-9)
+    assert penalty(maps, known, Penalties(rationale=2.0, scale=scale)).item() == pytest.approx(2 * expected, rel=1e-9)
 
 
 def test_the_lagrange_penalty_is_the_distance_of_entropies() -> None:
@@ -93,13 +93,13 @@ def test_the_lagrange_penalty_is_the_distance_of_entropies() -> None:
         count = int(((known.marked[b] > 0) & known.real[b]).sum())
         human = math.log(count) / math.log(max(n, 2)) if count else 0.0
         found.append(abs(naive_entropy(maps[0][b].mean(0)[0], n) - human))
-    assert float(penalty(maps, known, Penalties(lagrange=1.0))) == pytest.approx(sum(found) / 2, rel=1e-9)
+    assert penalty(maps, known, Penalties(lagrange=1.0)).item() == pytest.approx(sum(found) / 2, rel=1e-9)
 
 
 def test_texts_that_nobody_marked_are_no_part_of_it() -> None:
     _, maps = random_maps()
     nobody = replace(marks(), marked=torch.full_like(marks().marked, -1))
-    assert float(penalty(maps, nobody, Penalties(rationale=1.0, lagrange=1.0))) == 0
+    assert penalty(maps, nobody, Penalties(rationale=1.0, lagrange=1.0)).item() == 0
 
 
 def test_closed_forms() -> None:

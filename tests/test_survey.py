@@ -67,7 +67,7 @@ def test_splits_that_are_not_there_are_told_beside_those_that_are(tmp_path: Path
 def test_notes_are_told_once_with_their_splits(tmp_path: Path) -> None:
     write(tmp_path, hatexplain())
     text = survey("hatexplain", data_dir=tmp_path)
-    assert text.count("posts in no split (their annotators all disagree), left out: 1 (train, validation, test)") == 1
+    assert text.count("posts without a majority, left out: 1 (train, validation, test)") == 1
 
 
 def test_offensive_texts_are_shown_only_when_asked_for(tmp_path: Path) -> None:
@@ -81,7 +81,10 @@ def test_offensive_texts_are_shown_only_when_asked_for(tmp_path: Path) -> None:
 HOSTILE = "evil \x1b[31m\x07 \u202eright\u2066 \x00</script> 😀\nnew\tline"
 
 
-def test_a_hostile_text_is_printed_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_text_is_printed_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     rows = [{"text": HOSTILE, "label": "\x1b]0;title\x07"}, {"text": "x" * 10_000, "label": "plain"}]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     assert main(["corpus", str(tmp_path / "a.jsonl"), "--samples", "5"]) == 0
@@ -122,7 +125,25 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
     assert error.count("\n") == 1
 
 
-def test_neither_command_imports_torch() -> None:
+def test_a_hostile_name_of_a_file_is_printed_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ev\x1b[31mil.csv").write_text("text\nsoup\n")
+    assert main(["corpus", str(tmp_path / "ev\x1b[31mil.csv")]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_labels_of_every_split_are_in_the_balance(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            f"d/{split}.jsonl": "".join(f'{{"text": "a", "label": "{label}"}}\n' for label in labels)
+            for split, labels in (("train", "xy"), ("test", "z"))
+        },
+    )
+    rows = [line.split() for line in survey(f"hub:{tmp_path / 'd'}").splitlines()]
+    assert ["z", "0", "(0.0%)", "1", "(100.0%)"] in rows
+
+
+def test_neither_command_imports_torch_for_what_is_on_this_machine() -> None:
     code = (
         "import sys; from conoscope.cli import main; main(['corpus', 'bistro:test']); "
         "main(['fetch', 'hub']); print({'torch', 'transformers'} & set(sys.modules))"

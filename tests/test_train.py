@@ -38,7 +38,7 @@ def test_it_learns_and_writes_a_model_that_loads(splits: dict[str, Corpus], tmp_
 
 def test_only_safetensors_and_json_outlive_the_run(splits: dict[str, Corpus], tmp_path: Path) -> None:
     train(splits, tmp_path / "run", QUICK)
-    assert {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()} == {".json", ".safetensors"}
+    assert {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(splits: dict[str, Corpus], tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_folder_with_something_in_it_is_refused(splits: dict[str, Corpus], tmp
 
 def test_a_corpus_without_labels_cannot_be_learned(tmp_path: Path) -> None:
     plain = Corpus.of([Example("soup")])
-    with pytest.raises(CorpusError, match="has no labels to learn; name the column with --label"):
+    with pytest.raises(CorpusError, match="has no labels to learn; name the column of a file with --label"):
         train({"train": plain, "validation": plain}, tmp_path / "run", QUICK)
 
 

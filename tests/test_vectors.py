@@ -52,6 +52,23 @@ def test_a_word_with_spaces_is_not_taken_for_its_beginning(tmp_path: Path) -> No
     assert vectors.found.tolist() == [False, True]
 
 
+def test_a_word_that_the_vocabulary_has_twice_has_its_vector_twice(tmp_path: Path) -> None:
+    vectors = load_vectors(sources(tmp_path)["v.txt"], ["soup", "spoon", "soup"])
+    assert vectors.found.tolist() == [True, False, True]
+    np.testing.assert_array_equal(vectors.matrix[0], vectors.matrix[2])
+
+
+def test_a_damaged_zip_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "lzma.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("v.txt", TEXT * 50)
+    content = bytearray(path.read_bytes())
+    content[60:80] = b"\xff" * 20
+    path.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=r"lzma.zip cannot be read"):
+        load_vectors(path)
+
+
 def test_coverage_counts_words_or_their_occurrences(tmp_path: Path) -> None:
     vectors = load_vectors(sources(tmp_path)["v.txt"], ["soup", "spoon", "the"])
     assert vectors.coverage() == pytest.approx(2 / 3)

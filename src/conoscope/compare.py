@@ -54,8 +54,7 @@ def compare(
     if not corpus.labels:
         raise CorpusError(f"{corpus} has no labels to compare models by; name the column with --label")
     loaded = [load_model(model, device=device) for model in models]
-    examples = corpus.packed(loaded[0].length)
-    found = [predictions(model, examples, batch_size, progress) for model in loaded]
+    found = [predictions(model, corpus, batch_size, progress) for model in loaded]
     true = found[0][1]
     names = [model.name for model in loaded]
     return _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))

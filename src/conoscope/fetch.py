@@ -6,6 +6,7 @@ from pathlib import Path
 from conoscope.corpora import CORPORA
 from conoscope.corpora.entry import VARIABLE, data_folder
 from conoscope.errors import DataError, one_of
+from conoscope.textfiles import is_there
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,10 @@ def _retrieve(download: Download, target: Path, progress: bool) -> Path:
 
     pooch.get_logger().setLevel("ERROR")
     path = target / download.name
+    if is_there(path) and pooch.file_hash(str(path), alg="sha256") != download.sha256:
+        raise DataError(
+            f"{path} is there already and is not the file of {download.url}; move it away, or give another --data-dir"
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         pooch.retrieve(download.url, f"sha256:{download.sha256}", path.name, path.parent, progressbar=progress)

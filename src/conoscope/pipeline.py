@@ -61,10 +61,10 @@ def measure(
     """
     chosen = options or Options()
     asked = [request(name) for name in measures or CATALOGUE]
-    texts = _corpus(corpus)
+    texts = _corpus(corpus, chosen.labels)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    texts = (texts if chosen.labels else texts.unlabelled()).packed(loaded.length).first(chosen.limit)
     batcher = loaded.batcher(texts, chosen.max_length)
+    texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = _provenance(loaded, texts, batcher, asked, chosen)
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
@@ -83,8 +83,9 @@ def merge(folders: Iterable[str | Path]) -> Result:
     return reduce(add, results)
 
 
-def _corpus(corpus: str | Corpus | Iterable[Example]) -> Corpus:
-    return load_corpus(corpus) if isinstance(corpus, str) else corpus if isinstance(corpus, Corpus) else Corpus.of(corpus)
+def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:
+    texts = load_corpus(corpus) if isinstance(corpus, str) else corpus if isinstance(corpus, Corpus) else Corpus.of(corpus)
+    return texts if labels else texts.unlabelled()
 
 
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:

@@ -9,6 +9,7 @@ import pandas as pd
 from conoscope.corpora import CORPORA, Columns, Corpus, Example, every_split
 from conoscope.describe import Description, describe
 from conoscope.terminal import printable
+from conoscope.vectors import load_vectors
 
 SAMPLES = 3
 
@@ -30,47 +31,54 @@ def survey(
     data_dir: str | Path | None = None,
     options: Survey | None = None,
 ) -> str:
-    """Counts, balance, lengths, rationales, what was mended or left out, and samples; of the coverage by word vectors too."""
+    """Counts, balance, lengths, rationales, what was mended or left out, and samples; coverage by word vectors too."""
     chosen = options or Survey()
+    if chosen.vectors is not None:
+        load_vectors(chosen.vectors, ())  # a source that is not there is told before anything is read
     whole, failed = every_split(spec, columns, seed, data_dir)
-    found = {split: corpus.first(chosen.limit) for split, corpus in whole.items()}
-    entry = CORPORA.get(next(iter(found.values())).name)
+    found = [corpus.first(chosen.limit) for corpus in whole.values()]
+    entry = CORPORA.get(found[0].name)
     offensive = entry is not None and entry.offensive
     shown = chosen.samples if chosen.samples is not None else 0 if offensive else SAMPLES
-    described = [describe(c, 0 if number else shown, progress=True) for number, c in enumerate(found.values())]
-    lines = [f"{spec}: {entry.what}\n{entry.origin}"] if entry else [spec]
-    lines += [f"{split}: {error}" for split, error in failed.items()]
+    described = [describe(corpus, 0 if number else shown, progress=True) for number, corpus in enumerate(found)]
+    blocks = [printable(spec if entry is None else f"{spec}: {entry.what}") + (f"\n{entry.origin}" if entry else "")]
+    blocks += [printable(f"{split}: {error}") for split, error in failed.items()]
     if offensive and not shown:
-        lines.append(f"the texts are offensive and not shown; --samples {SAMPLES} shows some")
-    lines += [_text(described, chosen.width)]
-    lines += [_coverage(corpus, chosen.vectors) for corpus in found.values() if chosen.vectors is not None]
-    return "\n\n".join(lines)
+        blocks.append(f"the texts are offensive and not shown; --samples {SAMPLES} shows some")
+    blocks.append(_text(described, chosen.width))
+    return "\n\n".join([*blocks, *([] if chosen.vectors is None else _coverage(found, chosen.vectors))])
 
 
-def _coverage(corpus: Corpus, vectors: str) -> str:
+def _coverage(corpora: Sequence[Corpus], source: str) -> list[str]:
     from conoscope.tokenizer import count_words
-    from conoscope.vectors import load_vectors
 
-    counts = count_words(text for example in corpus for text in (example.text, example.pair or ""))
-    found = load_vectors(vectors, counts)
-    return (
-        f"{corpus}: {found.coverage():.2%} of {len(counts)} words and {found.coverage(counts):.2%} of their {counts.total()} "
-        f"occurrences have a vector in {vectors}"
-    )
+    counts = [count_words(text for e in corpus for text in (e.text, e.pair or "")) for corpus in corpora]
+    vectors = load_vectors(source, dict.fromkeys(word for words in counts for word in words))
+    known = {word for word, found in zip(vectors.words, vectors.found, strict=True) if found}
+    return [
+        f"{printable(str(corpus))}: {sum(word in known for word in words) / len(words):.2%} of {len(words)} words and "
+        f"{sum(count for word, count in words.items() if word in known) / words.total():.2%} of their {words.total()} "
+        f"occurrences have a vector in {printable(source)}"
+        for corpus, words in zip(corpora, counts, strict=True)
+    ]
 
 
 def _text(described: Sequence[Description], width: int = 100) -> str:
     """A table of counts with a row for each split, one of labels, what was mended or left out, and the samples."""
     blocks = [_counts(described), _balance(described), _notes(described)]
     samples = [_sample(example, width) for one in described for example in one.samples]
-    heading = f"samples of {described[0].corpus}"
+    heading = printable(f"samples of {described[0].corpus}")
     return "\n\n".join(filter(None, (*blocks, "\n".join((heading, *samples)) if samples else "")))
+
+
+def _name(described: Description) -> str:
+    return printable(described.corpus.split or described.corpus.name)
 
 
 def _counts(described: Sequence[Description]) -> str:
     rows = [
         {
-            "split": one.corpus.split or one.corpus.name,
+            "split": _name(one),
             "examples": one.examples,
             "pairs": one.pairs,
             "unlabelled": one.unlabelled,
@@ -88,10 +96,9 @@ def _counts(described: Sequence[Description]) -> str:
 
 
 def _balance(described: Sequence[Description]) -> str:
-    labels = described[0].corpus.labels
+    labels = list(dict.fromkeys(label for one in described for label in one.corpus.labels))
     columns = {
-        one.corpus.split or one.corpus.name: [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels]
-        for one in described
+        _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
     }
     return pd.DataFrame({"label": [printable(label) for label in labels], **columns}).to_string(index=False) if labels else ""
 
@@ -102,7 +109,7 @@ def _notes(described: Sequence[Description]) -> str:
     for one in described:
         for what, count in one.notes.items():
             if count:
-                remarks.setdefault(f"{what}: {count}", []).append(one.corpus.split or one.corpus.name)
+                remarks.setdefault(f"{what}: {count}", []).append(_name(one))
     return "\n".join(f"{remark} ({', '.join(splits)})" for remark, splits in remarks.items())
 
 

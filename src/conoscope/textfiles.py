@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import lzma
 import re
+import tarfile
 import zipfile
 import zlib
 from collections import Counter
@@ -19,14 +21,14 @@ _ESCAPED = re.compile(r"[\udc80-\udcff]")
 
 def lines(path: Path, notes: Counter[str], member: str = "") -> Iterator[str]:
     """The lines of a file (or of a zip's member) with their ends, as csv wants them."""
-    with _told(path), _opened(path, member) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
+    with told(path), _opened(path, member) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
         for line in text:
             yield mended(line, notes)
 
 
 def whole(path: Path, notes: Counter[str]) -> str:
     """All of a file at once."""
-    with _told(path), _opened(path, "") as file:
+    with told(path), _opened(path, "") as file:
         return decoded(file.read(), notes)
 
 
@@ -54,11 +56,23 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
 
 
+def is_there(path: Path, folder: bool = False) -> bool:
+    """Whether there is a file, or a folder, of this name; a name that nothing can have is that of nothing."""
+    try:
+        return path.is_dir() if folder else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, KeyError, ValueError, RuntimeError)
+"""What disks and broken archives raise; a compression that nobody knows is a RuntimeError too."""
+
+
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def told(path: Path) -> Iterator[None]:
     """What the disk or a broken archive says, told as ours."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
+    except BROKEN as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"{path} cannot be read: {said}; look at the file and its permissions, or fetch it again") from error

@@ -66,7 +66,7 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
     chosen = settings or Training()
     learned = splits["train"]
     if not learned.labels:
-        raise CorpusError(f"{learned} has no labels to learn; name the column with --label")
+        raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
     with _checkpoints(Path(out), chosen) as checkpoints:
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen)

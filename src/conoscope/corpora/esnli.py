@@ -51,18 +51,18 @@ def _example(row: Mapping[str, Any], path: Path, line: int, notes: Notes) -> Ite
     elif label not in LABELS:
         raise CorpusError(f"{path}:{line}: the label {label!r} is none of {', '.join(LABELS)}; mend the row")
     else:
-        flags = [_highlights(row[column], row.get(f"{column}_marked_1"), notes) for column in SENTENCES]
-        rationale = None if None in flags else tuple(flag for of_text in flags for flag in of_text or ())
+        rationale = None
+        if all(f"{column}_marked_1" in row for column in SENTENCES):
+            flags = [_highlights(row[column], row[f"{column}_marked_1"]) for column in SENTENCES]
+            rationale = None if None in flags else tuple(flag for of_text in flags for flag in of_text or ())
+            notes["pairs whose highlights are of another text, read without them"] += rationale is None
         yield Example(" ".join(tokens[0]), label, " ".join(tokens[1]), rationale, f"{path.stem}:{line}")
 
 
-def _highlights(sentence: str, marked: str | None, notes: Notes) -> tuple[bool, ...] | None:
+def _highlights(sentence: str, marked: str) -> tuple[bool, ...] | None:
     """A flag for each token of the sentence, from the same sentence with *asterisks* around what was highlighted."""
-    if marked is None:
-        return None
     plain = marked.replace("*", "")
-    if plain.split() != sentence.split():
-        notes["pairs whose highlights are of another text, read without them"] += 1
+    if plain.split() != sentence.split() or marked.count("*") % 2:
         return None
     inside = [mark for number, piece in enumerate(marked.split("*")) for mark in [number % 2 == 1] * len(piece)]
     found = list(TOKENS.finditer(plain))

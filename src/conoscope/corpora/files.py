@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.corpora.base import Corpus, Example, Notes
-from conoscope.corpora.tables import READERS, Row, is_there, kind_of, rows
+from conoscope.corpora.tables import READERS, Row, kind_of, rows
 from conoscope.errors import CorpusError, one_of
+from conoscope.textfiles import is_there, told
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def read_file(path: Path, columns: Columns) -> Corpus:
 
 def _fingerprint(path: Path, columns: Columns) -> str:
     """A hash of the file and of the columns that are read."""
-    with path.open("rb") as file:
+    with told(path), path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     return hashlib.sha256(f"{content} {columns}".encode()).hexdigest()
 

@@ -29,8 +29,12 @@ def _load(wanted: Wanted) -> Corpus:
         if not all(isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in (*divisions.values(), chosen)):
             raise CorpusError(f"{folder / DIVISIONS}: expected a list of post ids for train, val and test; fetch it again")
         nowhere = posts.keys() - {name for ids in divisions.values() for name in ids}
-        notes["posts in no split (their annotators all disagree), left out"] += len(nowhere)
-        for name in dict.fromkeys(chosen or ()):
+        undecided = sum(_majority(posts[name]) is None for name in nowhere)
+        notes["posts without a majority, left out"] += undecided
+        notes["posts in no split, left out"] += len(nowhere) - undecided
+        earlier = {name for split in _before(wanted.split) for name in divisions.get(NAMES[split], ())}
+        notes["posts of an earlier split, left out"] += len(earlier & set(chosen or ()))
+        for name in dict.fromkeys(name for name in chosen or () if name not in earlier):
             yield from _example(name, posts.get(name), wanted["unmarked"], notes, f"{folder / POSTS}: post {name!r}")
 
     files = (folder / POSTS, folder / DIVISIONS)
@@ -49,16 +53,29 @@ def _object(path: Path, notes: Notes) -> dict[str, Any]:
     return found
 
 
+def _before(split: str) -> list[str]:
+    return list(NAMES)[: list(NAMES).index(split)]
+
+
+def _majority(post: Any) -> str | None:
+    """What more than half of the annotators said; None where there is no such thing."""
+    try:
+        labels = Counter(str(annotator["label"]) for annotator in post["annotators"])
+    except (KeyError, TypeError):
+        return None
+    return next((label for label, votes in labels.items() if 2 * votes > labels.total()), None)
+
+
 def _example(name: str, post: Any, unmarked: str, notes: Notes, where: str) -> Iterator[Example]:
     """The post as an example, or nothing where it has no majority or no words."""
     try:
-        labels = Counter(str(annotator["label"]) for annotator in post["annotators"])
+        _ = [annotator["label"] for annotator in post["annotators"]]
         tokens = [str(token).encode("utf-8", "replace").decode() for token in post["post_tokens"]]
         marked = [[bool(int(flag)) for flag in row] for row in post["rationales"]]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorpusError(f"{where} lacks annotators, rationales or post_tokens ({error!r}); fetch the file again") from error
-    label, votes = labels.most_common(1)[0] if labels else ("", 0)
-    if votes * 2 <= labels.total():
+    label = _majority(post)
+    if label is None:
         notes["posts without a majority, left out"] += 1
     elif not any(token.strip() for token in tokens):
         notes["posts without words, left out"] += 1

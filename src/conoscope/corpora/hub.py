@@ -12,6 +12,8 @@ from conoscope.corpora.tables import Row
 from conoscope.errors import ConoscopeError, CorpusError
 
 PREFIX = "hub:"
+HELD_BACK = (None, -1)
+"""What data sets write where a label is not told."""
 
 
 def _load(wanted: Wanted) -> Corpus:
@@ -25,17 +27,19 @@ def _load(wanted: Wanted) -> Corpus:
 
     def rows() -> Iterator[Row]:
         with _told(where):
-            yield from enumerate(stream, 1)
+            for number, row in enumerate(stream, 1):
+                yield number, row if names is None else {**row, str(columns.label): _name(row[columns.label], names)}
 
     def read(_: Notes) -> Iterator[Example]:
         for number, row in rows():
-            if names is None:
-                yield example(row, columns, f"{where}:{number}", f"{where}:{number}")
-            else:
-                unlabelled = example(row, replace(columns, label=None), f"{where}:{number}", f"{where}:{number}")
-                yield replace(unlabelled, label=_name(row[columns.label or ""], names))
+            held_back = columns.label is not None and row[columns.label] in HELD_BACK
+            read_as = replace(columns, label=None) if held_back else columns
+            yield example(row, read_as, f"{where}:{number}", f"{where}:{number}")
 
-    labels = scan(rows(), where, columns.label)[0] if names is None and columns.label else tuple(names or ())
+    labels = tuple(names or ())
+    if names is None and columns.label is not None:
+        labelled = ((number, row) for number, row in rows() if row[columns.label] not in HELD_BACK)
+        labels, _ = scan(labelled, where, columns.label)
     return Corpus(wanted.name, wanted.split, labels, read, None, None, str(columns), wanted.given)
 
 
@@ -50,7 +54,7 @@ def _id(wanted: Wanted) -> str:
 
 
 def _name(number: Any, names: list[str]) -> str | None:
-    """The name of a label; none where it is held back, for which data sets write -1."""
+    """The name of a label; none where it is held back."""
     return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
 
 
@@ -59,6 +63,9 @@ def _library() -> Any:
         import datasets
     except ImportError as error:
         raise CorpusError("data sets of the Hub are read with the package datasets; pip install 'conoscope[hub]'") from error
+    from huggingface_hub.utils import logging
+
+    logging.set_verbosity(50)
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     return datasets

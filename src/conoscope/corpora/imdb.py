@@ -34,14 +34,13 @@ def _place(folder: Path) -> Path:
 
 def _reviews(place: Path, label: str, wanted: Wanted, notes: Notes) -> Iterator[Example]:
     folder = f"{'test' if wanted.split == 'test' else 'train'}/{label}"
-    for _, name, content in files_in(place, [folder]):
+    for _, name, content in files_in(place, [folder], notes):
         text = decoded(content, notes)
-        if wanted["breaks"] == "spaces":
-            text = text.replace("<br />", " ")
         if not text.strip():
             notes["empty reviews, left out"] += 1
         elif wanted.split == "test" or side(text, wanted.seed, TENTH) == wanted.split:
-            yield Example(text, label, id=f"{folder}/{name.removesuffix('.txt')}")
+            shown = text.replace("<br />", " ") if wanted["breaks"] == "spaces" else text
+            yield Example(shown, label, id=f"{folder}/{name.removesuffix('.txt')}")
 
 
 ENTRY = Entry(

@@ -1,6 +1,7 @@
 """Posts to twenty newsgroups: Orange's .tab files, or the folders and the archive that scikit-learn reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from conoscope.corpora.archives import files_in
@@ -17,19 +18,23 @@ LABELS = (
     *("talk.politics.mideast", "talk.politics.misc", "talk.religion.misc"),
 )
 ARCHIVE = "20news-bydate.tar.gz"
-FLAGS = 3
-"""Orange's header has three lines: names, types, roles."""
+EMPTY = "posts without text, left out"
+FLAGS = 2
+"""After the names, Orange's header has two rows: types and roles."""
 
 
 def _load(wanted: Wanted) -> Corpus:
     part = "test" if wanted.split == "test" else "train"
     place = _place(wanted.folder(), part)
-    posts = _table if ".tab" in place.suffixes else _files
+    tabular = ".tab" in place.suffixes
+    if tabular and "headers" in wanted.options:
+        raise CorpusError(f"{place} has no headers to keep or remove; leave headers={wanted['headers']} out")
 
     def read(notes: Notes) -> Iterator[Example]:
-        """The posts lie newsgroup by newsgroup: they are dealt by turns."""
-        found = posts(place, part, wanted["headers"], notes)
-        return dealt(e for e in found if part == "test" or side(e.text, wanted.seed, TENTH) == wanted.split)
+        """The posts lie newsgroup by newsgroup: they are dealt by turns. The cut goes by the text as it was sent."""
+        posts = _table(place, part, notes) if tabular else _files(place, part, notes)
+        mine = (e for e in posts if part == "test" or side(e.text, wanted.seed, TENTH) == wanted.split)
+        return dealt(mine if tabular or wanted["headers"] == "kept" else _bodies(mine, notes))
 
     seed = None if part == "test" else wanted.seed
     return Corpus("newsgroups", wanted.split, LABELS, read, None, seed, wanted.fingerprint(place), wanted.given)
@@ -44,31 +49,39 @@ def _place(folder: Path, part: str) -> Path:
     raise CorpusError(f"{folder} has no 20newsgroups-{part}.tab, 20news-bydate-{part}/ or {ARCHIVE}; conoscope fetch newsgroups")
 
 
-def _table(path: Path, part: str, _: str, notes: Notes) -> Iterator[Example]:
-    for line, row in rows(path, notes):
+def _table(path: Path, part: str, notes: Notes) -> Iterator[Example]:
+    for number, (line, row) in enumerate(rows(path, notes)):
         require(path, row, "Category", "Text")
-        if line > FLAGS:
-            label = row["Category"].strip()
-            if label not in LABELS:
-                raise CorpusError(f"{path}:{line}: {label!r} is none of the twenty newsgroups; mend the row")
-            yield from _example(row["Text"], label, f"{part}:{line}", notes)
+        label = row["Category"].strip()
+        if number < FLAGS:
+            continue
+        if label not in LABELS:
+            raise CorpusError(f"{path}:{line}: {label!r} is none of the twenty newsgroups; mend the row")
+        if row["Text"].strip():
+            yield Example(row["Text"], label, id=f"{part}:{line}")
+        else:
+            notes[EMPTY] += 1
 
 
-def _files(place: Path, part: str, headers: str, notes: Notes) -> Iterator[Example]:
-    """The posts as they were sent: Latin-1, and a blank line after the headers."""
+def _files(place: Path, part: str, notes: Notes) -> Iterator[Example]:
+    """The posts as they were sent, in Latin-1."""
     folders = {f"20news-bydate-{part}/{label}": label for label in LABELS}
-    for folder, name, content in files_in(place, folders):
+    for folder, name, content in files_in(place, folders, notes):
         text = content.decode("latin-1")
-        if headers == "removed":
-            text = text.replace("\r\n", "\n").partition("\n\n")[2]
-        yield from _example(text, folders[folder], f"{part}/{folders[folder]}/{name}", notes)
+        if text.strip():
+            yield Example(text, folders[folder], id=f"{part}/{folders[folder]}/{name}")
+        else:
+            notes[EMPTY] += 1
 
 
-def _example(text: str, label: str, name: str, notes: Notes) -> Iterator[Example]:
-    if text.strip():
-        yield Example(text, label, id=name)
-    else:
-        notes["posts without text, left out"] += 1
+def _bodies(posts: Iterable[Example], notes: Notes) -> Iterator[Example]:
+    """What comes after the headers and a blank line."""
+    for post in posts:
+        body = post.text.replace("\r\n", "\n").partition("\n\n")[2]
+        if body.strip():
+            yield replace(post, text=body)
+        else:
+            notes[EMPTY] += 1
 
 
 ENTRY = Entry(

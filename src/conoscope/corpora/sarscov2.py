@@ -25,7 +25,10 @@ NO_CLASS = ("", "None", "recombinant")
 def _load(wanted: Wanted) -> Corpus:
     """Train, validation and test are cut from the consensus sequences; `real` are genomes as they were sequenced."""
     folder, column = wanted.folder(), COLUMNS[wanted["by"]]
-    labels = _classes(_there(folder, CONSENSUS[1]), column, int(wanted["minimum"]))
+    if max(int(wanted["k"]), int(wanted["stride"])) > SPIKE.stop - SPIKE.start:
+        raise CorpusError(f"a spike has {SPIKE.stop - SPIKE.start} bases; give a smaller k and stride than {wanted.given}")
+    consensus, classes = (_there(folder, name) for name in CONSENSUS)
+    labels = _classes(consensus, classes, column, int(wanted["minimum"]))
     sequences, table = (_there(folder, name) for name in (REAL if wanted.split == "real" else CONSENSUS))
 
     def read(notes: Notes) -> Iterator[Example]:
@@ -43,9 +46,10 @@ def _there(folder: Path, name: str) -> Path:
     raise CorpusError(f"{folder} has no {name} or {name}.gz; conoscope fetch sarscov2 says where it comes from")
 
 
-def _classes(table: Path, column: str, least: int) -> tuple[str, ...]:
+def _classes(sequences: Path, table: Path, column: str, least: int) -> tuple[str, ...]:
     """The classes of enough consensus sequences, sorted; a recombinant is of no one clade."""
-    counts = Counter(_class_of(table, column, Notes()).values())
+    classes = _class_of(table, column, Notes())
+    counts = Counter(classes.get(name, "") for name in {name for _, name, _ in fasta(sequences, Notes())})
     labels = tuple(sorted(name for name, count in counts.items() if count >= least and name not in NO_CLASS))
     if not labels:
         raise CorpusError(f"no class of {table} has {least} sequences; give another minimum than {least}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from conoscope.corpora.base import Notes
 from conoscope.errors import CorpusError, one_of
-from conoscope.textfiles import lines
+from conoscope.textfiles import is_there, lines
 
 Row = tuple[int, Mapping[str, Any]]
 Reader = Callable[[Path, Notes], Iterator[Row]]
@@ -28,14 +28,6 @@ def rows(path: Path, notes: Notes) -> Iterator[Row]:
     return READERS[kind_of(path)](path, notes)
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is a file of this name."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
-
-
 def require(path: Path, row: Mapping[str, Any], *columns: str) -> None:
     """Refuse a file without these columns."""
     for column in columns:
@@ -49,7 +41,7 @@ def _delimited(delimiter: str) -> Reader:
         csv.field_size_limit(1 << 30)
         table = csv.reader(lines(path, notes), delimiter=delimiter, strict=True)
         try:
-            header = next(table, [])
+            header = next(filter(None, table), [])
             start = table.line_num
             if len(set(header)) < len(header):
                 raise CorpusError(f"{path}:1: two columns have the same name; rename one")

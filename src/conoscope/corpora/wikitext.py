@@ -26,10 +26,12 @@ def _load(wanted: Wanted) -> Corpus:
         for number, text, _ in paragraphs(path, member, notes):
             yield Example(text, id=f"wikitext:{wanted.split}:{number}")
 
-    def pack(length: Length) -> Corpus:
-        return replace(
-            corpus, pack=None, read=lambda notes: pairs(paragraphs(path, member, notes), length, f"wikitext:{wanted.split}")
-        )
+    def pack(length: Length, longest: int) -> Corpus:
+        def read_pairs(notes: Notes) -> Iterator[Example]:
+            found = pairs(paragraphs(path, member, notes), length, min(longest, MOST))
+            return (Example(*pair, id=f"wikitext:{wanted.split}:{number}") for number, pair in enumerate(found, 1))
+
+        return replace(corpus, pack=None, read=read_pairs)
 
     corpus = Corpus("wikitext", wanted.split, (), read, None, None, wanted.fingerprint(path), wanted.given, pack)
     return corpus
@@ -56,20 +58,18 @@ def paragraphs(path: Path, member: str, notes: Notes) -> Iterator[tuple[int, str
             yield number, text, article
 
 
-def pairs(found: Iterable[tuple[int, str, int]], length: Length, name: str) -> Iterator[Example]:
-    """The sentences of each article in pairs of at most 128 tokens: as many as fill half of them, then the next ones."""
+def pairs(found: Iterable[tuple[int, str, int]], length: Length, most: int) -> Iterator[tuple[str, None, str | None]]:
+    """The sentences of each article in pairs of at most so many tokens: as many as fill half of them, then the next ones."""
     special = length("", "")
-    half = special + (MOST - special) // 2
-    count = 0
+    half = special + (most - special) // 2
     for _, article in groupby(found, key=lambda paragraph: paragraph[2]):
         left = [piece for _, text, _ in article for piece in _sentences(text, lambda piece: length(piece, "") <= half)]
         while left:
             first, left = _filled(left[1:], lambda text: length(text, "") <= half, left[0])
-            second, left = _filled(left, lambda text, first=first: length(first, text) <= MOST)  # type: ignore[misc]
+            second, left = _filled(left, lambda text, first=first: length(first, text) <= most)  # type: ignore[misc]
             if not second:
                 first, second = _halves(first)
-            count += 1
-            yield Example(first, pair=second or None, id=f"{name}:{count}")
+            yield first, None, second or None
 
 
 def _sentences(text: str, fits: Callable[[str], bool]) -> Iterator[str]:

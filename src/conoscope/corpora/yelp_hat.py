@@ -1,7 +1,7 @@
 """Restaurant reviews with the words that three people marked in each (Sen et al. 2020, Yelp-HAT)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -81,24 +81,32 @@ def _counted(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]
 
 def _marked(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]:
     """From raw rows, one per annotator: three are needed for a review, and no more are used."""
-    reviews: dict[tuple[str, int], list[Row]] = {}
+    reviews: dict[tuple[str, str], list[str]] = {}
     for line, row in table:
-        if words := row["Input.text"].split():
-            reviews.setdefault((_skeleton(row["Input.text"]), len(words)), []).append((line, row))
+        label = _label(row["Input.label"], f"{path}:{line}")
+        if row["Input.text"].strip():
+            reviews.setdefault((row["Input.text"], label), []).append(row["Answer.html_output"])
         else:
             notes["rows without text, left out"] += 1
-    for (_, words), alike in reviews.items():
-        texts = {row["Input.text"] for _, row in alike}
-        maps = [marked_words(row["Answer.html_output"]) for _, row in alike[:PEOPLE]]
-        notes["reviews in two spellings, taken as one"] += len(texts) > 1
+    for (text, label), pages in _one_spelling(reviews, notes).items():
+        maps = [marked_words(page) for page in pages[:PEOPLE]]
         if len(maps) < PEOPLE:
             notes["reviews with fewer than three maps, left out"] += 1
-        elif any(len(flags) != words for flags in maps):
+        elif any(len(flags) != len(text.split()) for flags in maps):
             notes["reviews whose maps differ in length, left out"] += 1
         else:
-            line, row = alike[0]
-            votes = [sum(flags) for flags in zip(*maps, strict=True)]
-            yield min(sorted(texts), key=_damage), _label(row["Input.label"], f"{path}:{line}"), votes
+            yield text, label, [sum(flags) for flags in zip(*maps, strict=True)]
+
+
+def _one_spelling(reviews: Mapping[tuple[str, str], list[str]], notes: Notes) -> dict[tuple[str, str], list[str]]:
+    """The same, with those joined that lack maps of their own and are one review but for letters in a wrong encoding."""
+    joined: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for text, label in reviews:
+        plain, whole = re.sub(r"[^\x21-\x7e]+", "", text), "".join(text.split())
+        damaged = len(reviews[text, label]) < PEOPLE and 2 * len(plain) > len(whole)
+        joined.setdefault((plain, str(len(text.split())), label) if damaged else (text, label), []).append((text, label))
+    notes["reviews in two spellings, taken as one"] += sum(len(alike) > 1 for alike in joined.values())
+    return {min(alike, key=_damage): [page for one in alike for page in reviews[one]] for alike in joined.values()}
 
 
 def _label(given: str, where: str) -> str:
@@ -107,14 +115,9 @@ def _label(given: str, where: str) -> str:
     return LABELS[int(given)]
 
 
-def _skeleton(text: str) -> str:
-    """What two spellings of one review share when one of them lost its accents to a wrong encoding."""
-    return re.sub(r"[^\x21-\x7e]+", "", text)
-
-
-def _damage(text: str) -> tuple[int, int]:
+def _damage(review: tuple[str, str]) -> tuple[int, int]:
     """A letter that was read in a wrong encoding is two or three strange ones, or none at all."""
-    return text.count("\ufffd"), sum(not c.isascii() for c in text)
+    return review[0].count("\ufffd"), sum(not c.isascii() for c in review[0])
 
 
 ENTRY = Entry(
