@@ -1,7 +1,7 @@
 """Trainings of the family, many side by side in processes of one thread: how well each model does, and what penalties do.
 
 python benchmarks/family.py bistro --processes 15 -o benchmarks/results/family-bistro.json
-CONOSCOPE_DATA=data python benchmarks/family.py hatexplain --vectors glove.6B.100d.txt -o benchmarks/results/family-hatexplain.json
+python benchmarks/family.py hatexplain --vectors glove.6B.100d.txt -o benchmarks/results/family-hatexplain.json
 python benchmarks/family.py sweep -o benchmarks/results/penalty-sweep-bistro.json
 """
 

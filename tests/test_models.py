@@ -118,5 +118,7 @@ def test_width_that_cannot_be_cut_into_heads_is_refused() -> None:
 
 
 def test_an_unknown_preset_names_the_known_ones() -> None:
-    with pytest.raises(ModelError, match="no preset 'pure'; known presets: mean, pure-attention, question, question-value, simple, "):
+    with pytest.raises(
+        ModelError, match="no preset 'pure'; known presets: mean, pure-attention, question, question-value, simple, "
+    ):
         preset("pure")

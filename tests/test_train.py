@@ -3,14 +3,20 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState, set_seed
 
+from conoscope.building import build
+from conoscope.capture import traces_of
 from conoscope.cli import main
 from conoscope.corpora import Corpus, Example, splits_of
 from conoscope.errors import CorpusError, ModelError, OutputError
 from conoscope.loading import load_model
+from conoscope.pipeline import Options, measure
+from conoscope.seeds import train_seeds
 from conoscope.train import Training, train
 
 QUICK = Training(layers=1, width=16, epochs=4, patience=2, learning_rate=1e-2, batch_size=16, device="cpu")
@@ -105,7 +111,204 @@ def test_the_command_trains_on_a_file_and_says_how_well(tmp_path: Path, capsys: 
     assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings]) == 2
 
 
+def on_bistro(folder: Path, seed: int = 0, **settings: object) -> float:
+    trained = train(splits_of("bistro"), folder / str(seed), Training(seed=seed, device="cpu", **settings))
+    return trained.scores["test"]["accuracy"]
+
+
 def test_self_attention_with_positions_learns_the_order_of_words(tmp_path: Path) -> None:
-    """bistro caps any function of the bag of words well under 0.85; with positions the small model passes 0.97."""
-    trained = train(splits_of("bistro"), tmp_path / "run", Training(epochs=20, device="cpu"))
-    assert trained.scores["test"]["accuracy"] > 0.97
+    assert on_bistro(tmp_path, epochs=20) > 0.97
+
+
+@pytest.mark.parametrize("preset", ["tp9-positions", "tp9-cls"])
+def test_positions_let_the_courses_model_learn_the_order_of_words(preset: str, tmp_path: Path) -> None:
+    """In the median of seeds 0, 1 and 2; without a residual, one in five or so does not get there."""
+    assert median(on_bistro(tmp_path, seed, preset=preset, epochs=31) for seed in (0, 1, 2)) > 0.97
+
+
+@pytest.mark.parametrize("preset", ["mean", "tp9-base"])
+def test_without_positions_no_model_can_learn_the_order_of_words(preset: str, tmp_path: Path) -> None:
+    """bistro caps any function of the bag of words well under 0.85."""
+    assert 0.55 < on_bistro(tmp_path, preset=preset, epochs=8) < 0.85
+
+
+# What to begin with
+
+
+def begun(tmp_path: Path, splits: dict[str, Corpus], **settings: object) -> tuple[torch.Tensor, dict[str, int]]:
+    """The embeddings that a run begins with, and the vocabulary."""
+    set_seed(0)
+    model, tokenizer = build(splits["train"], replace(QUICK, **settings))
+    return model.get_input_embeddings().weight.detach(), tokenizer.get_vocab()
+
+
+def test_special_tokens_begin_as_zeros_or_random(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    zeros, words = begun(tmp_path, splits)
+    assert not zeros[[words["<cls>"], words["<unk>"], words["<sep>"], words["<pad>"]]].any()
+    assert zeros[words["soup"]].any()
+    random, words = begun(tmp_path, splits, special="random")
+    assert random[words["<cls>"]].any()
+    assert not random[words["<pad>"]].any()
+    with pytest.raises(ModelError, match="no beginning 'ones' of special tokens; known: random, zeros"):
+        begun(tmp_path, splits, special="ones")
+
+
+def test_word_vectors_are_what_embeddings_begin_with_and_frozen_ones_stay(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("soup 1 2 3 4\nlovely 5 6 7 8\n")
+    given = {"vectors": str(tmp_path / "v.txt"), "width": None}
+    weights, words = begun(tmp_path, splits, **given)
+    assert weights[words["lovely"]].tolist() == [5, 6, 7, 8]
+    assert not weights[words["awful"]].any()
+    frozen = load_model(train(splits, tmp_path / "frozen", replace(QUICK, freeze=True, epochs=1, **given)).folder).module
+    assert torch.equal(frozen.get_input_embeddings().weight, weights)
+    free = load_model(train(splits, tmp_path / "free", replace(QUICK, epochs=1, **given)).folder).module
+    assert not torch.equal(free.get_input_embeddings().weight, weights)
+    with pytest.raises(ModelError, match=r"v.txt have 4 numbers, not 16; leave --width out"):
+        begun(tmp_path, splits, vectors=given["vectors"])
+
+
+def test_a_baseline_has_no_layers_and_a_mean_no_cls(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    trained = train(splits, tmp_path / "mean", replace(QUICK, preset="mean", layers=None))
+    assert trained.scores["test"]["accuracy"] == 1.0
+    loaded = load_model(trained.folder)
+    assert loaded.tokenizer.cls_token is None
+    assert loaded.batcher(splits["test"]).batch(list(splits["test"])[:2]).cls.tolist() == [-1, -1]
+    with pytest.raises(ModelError, match="mean has no layers of attention; leave --layers out"):
+        train(splits, tmp_path / "odd", replace(QUICK, preset="mean"))
+    with pytest.raises(ModelError, match=r"no \[CLS\] whose attention could be penalised; give --penalty-rows all"):
+        train(splits, tmp_path / "tp9", replace(QUICK, preset="tp9-base", entropy_penalty=1.0))
+    assert not (tmp_path / "tp9").exists()
+
+
+# Penalties
+
+
+def test_the_entropy_penalty_makes_attention_sharper(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    entropies = []
+    for weight in (0.0, 1.0):
+        folder = train(splits, tmp_path / str(weight), replace(QUICK, entropy_penalty=weight, epochs=6)).folder
+        table = measure(folder, splits["test"], ["attention_entropy"], Options(device="cpu"))["attention_entropy"]
+        entropies.append(float(table[table["row"] == "cls"]["value"].iloc[0]))
+    assert entropies[1] < 0.5 * entropies[0]
+
+
+def test_the_rationale_penalty_draws_attention_to_what_people_marked(tmp_path: Path) -> None:
+    """The sixth of the words decides, but people marked the second."""
+
+    def marked(corpus: Corpus) -> Corpus:
+        flags = (False, True, False, False, False, False)
+        return Corpus.of([Example(e.text, e.label, None, flags, e.id) for e in corpus])
+
+    splits = {"train": marked(reviews(96)), "validation": marked(reviews(32, 96))}
+    shares = []
+    for weight in (0.0, 5.0):
+        settings = replace(QUICK, rationale_penalty=weight, epochs=8, patience=8)
+        loaded = load_model(train(splits, tmp_path / str(weight), settings).folder)
+        trace = traces_of(loaded.module, loaded.batcher(splits["validation"]).batch(list(splits["validation"])))[1]
+        shares.append(trace.weights[:, 0, 0, 2].mean().item())
+    assert shares[1] > 2 * shares[0]
+
+
+def test_penalties_of_a_checkpoint_and_its_own_settings(minilm_folder: Path, splits: dict[str, Corpus], tmp_path: Path) -> None:
+    """The real MiniLM weights, a few steps under two penalties, on the CPU."""
+    few = {name: corpus.first(16) for name, corpus in splits.items()}
+    settings = Training(checkpoint=str(minilm_folder), epochs=1, batch_size=8, device="cpu", max_length=32,
+                        entropy_penalty=0.1, penalty_rows="columns", penalty_layers=(2, 5))  # fmt: skip
+    loaded = load_model(train(few, tmp_path / "run", settings).folder)
+    assert loaded.labels == ("good", "bad")
+    assert loaded.module.config._attn_implementation != "conoscope_weights"
+    before = load_model(minilm_folder).module.state_dict()["encoder.layer.0.attention.self.query.weight"]
+    after = loaded.module.state_dict()["bert.encoder.layer.0.attention.self.query.weight"]
+    assert 0 < (before - after).abs().max().item() < 0.01
+    with pytest.raises(ModelError, match="a checkpoint has its own layers; give --layers or --from, not both"):
+        train(few, tmp_path / "odd", replace(settings, layers=3))
+    with pytest.raises(ModelError, match="cannot load the model 'nowhere'"):
+        train(few, tmp_path / "odd", replace(settings, checkpoint="nowhere"))
+
+
+# Stopped, resumed, several seeds, and what is written down
+
+
+class Stop(TrainerCallback):
+    """As if the user had pressed Ctrl-C in the middle of an epoch."""
+
+    def on_step_begin(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
+        if state.global_step == 15:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
+    splits: dict[str, Corpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penalty: float
+) -> None:
+    settings = replace(QUICK, epochs=5, patience=5, entropy_penalty=penalty)
+    whole = load_model(train(splits, tmp_path / "whole", settings).folder).digest()
+    with monkeypatch.context() as patched:
+        patched.setattr("conoscope.train._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])
+        with pytest.raises(KeyboardInterrupt):
+            train(splits, tmp_path / "run", settings)
+    with pytest.raises(OutputError, match="holds a run that was stopped; --resume goes on with it"):
+        train(splits, tmp_path / "run", settings)
+    with pytest.raises(OutputError, match="was trained with another epochs, learning_rate; give the same settings to go on"):
+        train(splits, tmp_path / "run", replace(settings, resume=True, epochs=9, learning_rate=1.0))
+    resumed = train(splits, tmp_path / "run", replace(settings, resume=True))
+    assert load_model(resumed.folder).digest() == whole
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_the_card_says_what_was_learned_how_and_how_well(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    hostile = {name: replace(corpus, name="<script>|x|\n# evil") for name, corpus in splits.items()}
+    trained = train(hostile, tmp_path / "run", QUICK)
+    card = (tmp_path / "run" / "README.md").read_text()
+    facts = json.loads((tmp_path / "run" / "training.json").read_text())
+    assert facts["scores"]["test"]["by_class"] == {"good": 1.0, "bad": 1.0}
+    assert facts["model"]["hash"] == load_model(trained.folder).digest()
+    assert facts["corpora"]["train"]["examples"] == 96
+    for said in ("accuracy 1.0000", "good 1.0000", facts["model"]["hash"], facts["corpora"]["train"]["digest"], "| seed | 0 |"):
+        assert said in card
+    assert "<script>" not in card
+    assert "\n# evil" not in card
+
+
+def test_several_seeds_make_a_table_and_finished_ones_are_kept(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    table = train_seeds(lambda seed: splits, tmp_path, replace(QUICK, epochs=1), (0, 3))
+    assert list(table["seed"]) == ["0", "0", "3", "3", "mean", "mean", "sd", "sd"]
+    mean = table[(table["seed"] == "mean") & (table["split"] == "test")]["accuracy"].item()
+    of_test = table[(table["split"] == "test") & table["seed"].isin(["0", "3"])]["accuracy"]
+    assert mean == pytest.approx(of_test.mean())
+    before = (tmp_path / "seed-0" / "model.safetensors").stat().st_mtime_ns
+    again = train_seeds(lambda seed: splits, tmp_path, replace(QUICK, epochs=1, resume=True), (0, 3))
+    assert (tmp_path / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
+    assert again.equals(table)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "3..1"], "is not a whole number from 0"),
+        (["--penalty-layers", "0..2"], "is not a whole number from 1"),
+        (["--entropy-penalty", "-1"], "is not a number from 0"),
+    ],
+)
+def test_odd_numbers_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as told:
+        main(["train", "bistro", "-o", "x", *arguments])
+    assert told.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precision": "float8"}, "no precision 'float8'; known: auto, bfloat16, float32"),
+        ({"penalty_rows": "some", "entropy_penalty": 1.0}, "no rows 'some' of a penalty"),
+        ({"entropy_penalty": 1.0, "penalty_layers": (1, 4)}, "no layers 1..4 to penalise in a model of 1"),
+        ({"preset": "pure"}, "no preset 'pure'"),
+    ],
+)
+def test_what_cannot_be_trained_is_told_and_leaves_nothing(
+    splits: dict[str, Corpus], tmp_path: Path, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        train(splits, tmp_path / "run", replace(QUICK, **settings))
+    assert not (tmp_path / "run").exists()

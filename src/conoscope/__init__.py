@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from conoscope.callback import GeometryCallback
     from conoscope.capture import Capture, traces_of, verify
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
     from conoscope.errors import ConoscopeError
@@ -29,6 +30,7 @@ _HOME = {
     **dict.fromkeys(("Options", "measure", "merge"), "pipeline"),
     **dict.fromkeys(("Training", "train"), "train"),
     "ConoscopeError": "errors",
+    "GeometryCallback": "callback",
     "Result": "result",
     "Tally": "tally",
     "Trace": "traces",
@@ -41,6 +43,7 @@ __all__ = [
     "ConoscopeError",
     "Corpus",
     "Example",
+    "GeometryCallback",
     "LoadedModel",
     "Options",
     "Result",

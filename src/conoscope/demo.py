@@ -27,6 +27,6 @@ def demo(out: Path, seed: int = 0) -> None:
         raise OutputError(
             f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"
         )
-    print(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['epochs']} epochs")
+    print(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['model']['epochs']} epochs")
     result = measure(str(model), load_corpus("bistro:test", seed=seed), options=Options(progress=True), out=out / "tables")
     print(f"\n{result.summary()}\n\nmodel in {model}, tables in {out / 'tables'}")

@@ -36,7 +36,7 @@ from conoscope.card import card, described
 from conoscope.corpora import Corpus
 from conoscope.encoding import Collator, Encoded, split_off_marks
 from conoscope.errors import CorpusError, ModelError, OutputError, one_of
-from conoscope.loading import LoadedModel
+from conoscope.loading import load_model
 from conoscope.penalties import Penalties, penalty
 from conoscope.result import make_folder
 from conoscope.scores import accuracy, macro_f1, per_class
@@ -81,13 +81,15 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
         if not all(math.isfinite(score["loss"]) for score in scores.values()):
             raise ModelError(f"training ran off to infinity at a learning rate of {chosen.rate:g}; lower --lr")
         trained = Trained(Path(out), round(trainer.state.epoch or 0), scores)
-        _write(trained, LoadedModel(model, tokenizer, str(out)), data, chosen)
+        model.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+        _write_facts(trained, data, chosen)
     return trained
 
 
-def _write(trained: Trained, loaded: LoadedModel, data: dict[str, Encoded], chosen: Training) -> None:
-    loaded.module.save_pretrained(trained.folder)
-    loaded.tokenizer.save_pretrained(trained.folder)
+def _write_facts(trained: Trained, data: dict[str, Encoded], chosen: Training) -> None:
+    """The card and training.json, of the model as it will be loaded."""
+    loaded = load_model(trained.folder, device="cpu")
     corpora = {name: {"name": rows.name, "examples": len(rows), "digest": rows.digest} for name, rows in data.items()}
     size = sum(p.numel() for p in loaded.module.parameters())
     model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
@@ -204,12 +206,16 @@ def _trainer(
         train_dataset=data["train"],
         eval_dataset=data["validation"],
         compute_metrics=_metrics,
-        callbacks=[EarlyStoppingCallback(chosen.patience), *([_EpochLines()] if chosen.progress else [])],
+        callbacks=_callbacks(chosen),
         penalties=chosen.penalties,
         tokenizer=tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _callbacks(chosen: Training) -> list[TrainerCallback]:
+    return [EarlyStoppingCallback(chosen.patience), *([_EpochLines()] if chosen.progress else [])]
 
 
 def _on_cpu(device: str) -> bool:

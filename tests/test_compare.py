@@ -1,0 +1,95 @@
+"""Comparing models: scores against scikit-learn's, intervals and tests against their definitions."""
+
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
+
+from conoscope.cli import main
+from conoscope.compare import compare, mcnemar, predictions
+from conoscope.corpora import Corpus, Example, load_corpus
+from conoscope.errors import CorpusError, ModelError
+from conoscope.loading import LoadedModel
+from conoscope.scores import accuracy, confusion, macro_f1, per_class
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_scores_are_those_of_scikit_learn(classes: int) -> None:
+    chance = np.random.default_rng(0)
+    for _ in range(20):
+        true, predicted = chance.integers(classes, size=(2, 30))
+        every = list(range(classes))
+        assert accuracy(predicted, true) == pytest.approx(accuracy_score(true, predicted))
+        assert macro_f1(predicted, true, classes) == pytest.approx(
+            f1_score(true, predicted, labels=every, average="macro", zero_division=0)
+        )
+        assert (confusion(predicted, true, classes) == confusion_matrix(true, predicted, labels=every)).all()
+
+
+def test_what_was_found_of_each_class_and_of_one_that_is_not_there() -> None:
+    found = per_class(np.array([0, 1, 1, 0]), np.array([0, 0, 1, 0]), ["a", "b", "c"])
+    assert found == {"a": pytest.approx(2 / 3), "b": 1.0, "c": None}
+
+
+def test_mcnemar_is_the_exact_binomial_test() -> None:
+    one = np.array([True] * 9 + [False] * 2 + [True] * 50)
+    other = np.array([False] * 9 + [True] * 2 + [True] * 50)
+    expected = 2 * sum(comb(11, k) for k in range(3)) / 2**11
+    assert mcnemar(one, other) == mcnemar(other, one) == pytest.approx(expected)
+    assert mcnemar(one, one) == 1.0
+    assert mcnemar(one[:18], ~one[:18]) < 1
+
+
+def test_predictions_stand_in_the_order_of_the_corpus(pure: LoadedModel) -> None:
+    corpus = load_corpus("bistro:test").first(40)
+    predicted, true = predictions(pure, corpus, batch_size=7)
+    numbers = {label: number for number, label in enumerate(corpus.labels)}
+    assert true.tolist() == [numbers[e.label] for e in corpus]
+    alone = [int(predictions(pure, corpus.shard(place, 40))[0][0]) for place in range(1, 41)]
+    assert predicted.tolist() == alone
+
+
+def test_the_same_model_twice_does_not_differ(pure: LoadedModel) -> None:
+    found = compare([pure, pure], load_corpus("bistro:test").first(60))
+    (pair,) = found.pairs.to_dict("records")
+    assert (pair["difference"], pair["difference_low"], pair["difference_high"], pair["p"]) == (0, 0, 0, 1)
+    first, second = found.scores.to_dict("records")
+    assert first["accuracy"] == second["accuracy"]
+    assert first["accuracy_low"] <= first["accuracy"] <= first["accuracy_high"]
+    assert first["macro_f1_low"] <= first["macro_f1"] <= first["macro_f1_high"]
+    spread = np.sqrt(first["accuracy"] * (1 - first["accuracy"]) / 60)
+    assert first["accuracy_high"] - first["accuracy_low"] == pytest.approx(2 * 1.96 * spread, rel=0.15)
+
+
+def test_what_cannot_be_compared_is_told(pure: LoadedModel, minilm: LoadedModel) -> None:
+    with pytest.raises(CorpusError, match="has no labels to compare models by"):
+        compare([pure], Corpus.of([Example("soup")]))
+    with pytest.raises(ModelError, match="is no classifier; give a model that was trained on labels"):
+        compare([minilm], load_corpus("bistro:test").first(4))
+
+
+def test_the_command_prints_and_writes_the_tables(pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pure.module.save_pretrained(tmp_path / "a")
+    pure.tokenizer.save_pretrained(tmp_path / "a")
+    folder = str(tmp_path / "a")
+    command = [
+        "compare",
+        folder,
+        folder,
+        "--corpus",
+        "bistro:test",
+        "--limit",
+        "30",
+        "-o",
+        str(tmp_path / "t.csv"),
+        "--device",
+        "cpu",
+    ]
+    assert main(command) == 0
+    assert "only_model_right" in capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "t.csv")) == 2
+    assert len(pd.read_csv(tmp_path / "t-pairs.csv")) == 1
+    assert main([*command[:-4], "-o", str(tmp_path / "nowhere" / "t.csv"), "--device", "cpu"]) == 2

@@ -1,0 +1,213 @@
+"""The family of self-attention classifiers: each member by its formula, and the faults that students make."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers.utils import logging
+
+from conoscope.batches import Batch
+from conoscope.capture import traces_of, verify
+from conoscope.errors import ModelError
+from conoscope.layers import SelfAttentionLayer, sinusoids
+from conoscope.models import CHOICES, PRESETS, SelfAttentionForSequenceClassification, preset
+
+logging.set_verbosity_error()
+WIDTH = 12
+
+
+def model(name: str = "pure-attention", **changes: object) -> SelfAttentionForSequenceClassification:
+    torch.manual_seed(0)
+    built = SelfAttentionForSequenceClassification(preset(name, **{"vocab_size": 40, "hidden_size": WIDTH, **changes})).double()
+    for parameter in built.parameters():
+        if parameter.ndim == 1:
+            nn.init.normal_(parameter, std=0.3)
+    return built.eval()
+
+
+def batch(lengths: tuple[int, ...] = (7, 4, 1), pads: int = 0) -> Batch:
+    real = torch.arange(max(lengths) + pads) < torch.tensor(lengths)[:, None]
+    ids = torch.randint(1, 40, (len(lengths), 20), generator=torch.Generator().manual_seed(3))[:, : real.shape[1]]
+    return Batch.of_ids(ids * real, real, torch.zeros(len(lengths), dtype=torch.long))
+
+
+def logits(of: SelfAttentionForSequenceClassification, given: Batch) -> Tensor:
+    with torch.no_grad():
+        return of(**given.inputs).logits
+
+
+def naive_attention(layer: SelfAttentionLayer, x: Tensor, heads: int) -> Tensor:
+    """Of one text without pads, token by token: softmax over the keys of q.k / sqrt(e)."""
+    attention, width = layer.attention, x.shape[-1] // heads
+    q, k, v = (each(x) for each in (attention.query, attention.key, attention.value))
+    rows = []
+    for i in range(len(x)):
+        mixed = []
+        for h in range(heads):
+            at = slice(h * width, (h + 1) * width)
+            scores = []
+            for j in range(len(x)):
+                key = k[j, at]
+                if attention.distance is not None:
+                    window = attention.config.window
+                    key = key + attention.distance.weight[max(-window, min(window, j - i)) + window]
+                scores.append(float(q[i, at] @ key) / math.sqrt(width))
+            weights = [math.exp(s - max(scores)) for s in scores]
+            mixed.append(sum(w / sum(weights) * v[j, at] for j, w in enumerate(weights)))
+        rows.append(torch.cat(mixed))
+    return attention.output(torch.stack(rows))
+
+
+def naive_layer(layer: SelfAttentionLayer, x: Tensor, heads: int) -> Tensor:
+    def normed(y: Tensor) -> Tensor:
+        centred = y - y.mean(-1, keepdim=True)
+        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * layer.norm.weight + layer.norm.bias
+
+    def g(y: Tensor) -> Tensor:
+        return (y @ layer.feed[0].weight.T + layer.feed[0].bias).clamp_min(0) if isinstance(layer.feed, nn.Sequential) else y
+
+    match layer.residual:
+        case "none":
+            return g(naive_attention(layer, x, heads))
+        case "course":
+            return g(x + naive_attention(layer, normed(x), heads))
+        case "prenorm":
+            return x + g(naive_attention(layer, normed(x), heads))
+        case "postnorm":
+            return normed(x + g(naive_attention(layer, x, heads)))
+    y = x + g(naive_attention(layer, x, heads))
+    return (y - y.mean(-1, keepdim=True)) / y.std(-1, keepdim=True)
+
+
+def naive_logits(of: SelfAttentionForSequenceClassification, ids: Tensor) -> Tensor:
+    """One text, without a pad, as the sheet has it."""
+    config, x = of.config, of.embedding.weight[ids]
+    if config.positions == "sinusoidal":
+        x = x + torch.tensor([[math.sin(i / 10000 ** (h / WIDTH)) if h % 2 == 0 else math.cos(i / 10000 ** ((h - 1) / WIDTH))
+                               for h in range(WIDTH)] for i in range(len(ids))], dtype=x.dtype)  # fmt: skip
+    elif config.positions == "learned":
+        x = x + of.position.weight[: len(ids)]
+    for layer in of.layers:
+        x = naive_layer(layer, x, config.num_attention_heads)
+    mean = sum(x) / len(x)
+    if config.pool == "cls":
+        pooled = x[0]
+    elif config.pool == "mean":
+        pooled = mean
+    else:
+        question = of.pooling.question if config.pool == "simple" else of.pooling.asked(mean)
+        weights = torch.tensor([float(question @ row) for row in x], dtype=x.dtype).softmax(0)
+        pooled = sum(w * of.pooling.value(row) for w, row in zip(weights, x, strict=True))
+    return of.classifier(pooled)
+
+
+VARIANTS = [
+    *({"name": name} for name in PRESETS),
+    *({"residual": residual, "feed": feed} for residual in CHOICES["residual"] for feed in CHOICES["feed"]),
+    *({"positions": positions, "num_attention_heads": 2} for positions in CHOICES["positions"]),
+    {"positions": "relative", "window": 2, "num_hidden_layers": 2},
+    {"output_projection": False, "num_attention_heads": 3, "pool": "mean"},
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_every_member_is_its_formula_text_by_text(changes: dict[str, object]) -> None:
+    of, given = model(**changes), batch()
+    with torch.no_grad():
+        expected = torch.stack(
+            [naive_logits(of, ids[real]) for ids, real in zip(given.inputs["input_ids"], given.real, strict=True)]
+        )
+    torch.testing.assert_close(logits(of, given), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_padding_changes_nothing(changes: dict[str, object]) -> None:
+    of = model(**changes)
+    torch.testing.assert_close(logits(of, batch()), logits(of, batch(pads=5)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("changes", [v for v in VARIANTS if preset(v.get("name", "pure-attention")).num_hidden_layers], ids=str)
+def test_capture_sees_every_member_that_attends(changes: dict[str, object]) -> None:
+    of, given = model(**changes), batch()
+    assert verify(of, given) == {"full": 0.0, "kv": 0.0}
+    weights = traces_of(of, given)[1].weights
+    torch.testing.assert_close(
+        weights.sum(-1).transpose(1, 2)[given.real], torch.ones_like(weights.sum(-1)).transpose(1, 2)[given.real]
+    )
+    assert float(weights.masked_fill(given.real[:, None, None, :], 0).abs().max()) == 0
+
+
+def test_the_faults_that_students_make_would_each_be_seen() -> None:
+    """The formula above tells every one of them apart."""
+    of, given = model("tp9-base", num_hidden_layers=1), batch((6, 6))
+    x = of.embedding(given.inputs["input_ids"])
+    attention = of.layers[0].attention
+    q, k, v = (each(x) for each in (attention.query, attention.key, attention.value))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH)
+
+    def answer(mixed: Tensor) -> Tensor:
+        return of.classifier(of.layers[0].feed(mixed).mean(1))
+
+    right = logits(of, given)
+    torch.testing.assert_close(answer(scores.softmax(-1) @ v), right)
+    faults = {
+        "softmax over the wrong axis": scores.softmax(-2) @ v,
+        "softmax twice": scores.softmax(-1).softmax(-1) @ v,
+        "keys and values swapped": (q @ v.transpose(-1, -2) / math.sqrt(WIDTH)).softmax(-1) @ k,
+        "divided by the root of the length": (scores * math.sqrt(WIDTH / 6)).softmax(-1) @ v,
+        "not divided": (scores * math.sqrt(WIDTH)).softmax(-1) @ v,
+    }
+    for fault, mixed in faults.items():
+        assert not torch.allclose(answer(mixed), right, atol=1e-4), fault
+
+
+def test_a_mean_over_padded_length_would_be_seen() -> None:
+    of, given = model("mean"), batch((6, 2))
+    x = of.embedding(given.inputs["input_ids"])
+    wrong = of.classifier(x.mul(given.real[..., None]).mean(1))
+    assert not torch.allclose(wrong, logits(of, given), atol=1e-4)
+
+
+def test_batch_normalisation_in_place_of_layer_normalisation_would_be_seen() -> None:
+    of = model("tp9-residual", num_hidden_layers=1)
+    alone, together = logits(of, batch((5,))), logits(of, batch((5, 3)))
+    torch.testing.assert_close(alone[0], together[0])
+
+
+POSITIONS = {
+    50: {0: 25.0, 1: 24.0935024199, 10: 16.3030858, 50: 12.4435716},
+    100: {0: 50.0, 1: 48.4553868, 10: 33.2857741, 50: 23.9906961},
+    300: {0: 150.0, 1: 145.8602617, 10: 101.4675317, 50: 76.8650792},
+}
+
+
+@pytest.mark.parametrize("width", POSITIONS)
+def test_products_of_positions_are_those_of_the_table(width: int) -> None:
+    table = sinusoids(120, width, like=torch.zeros(0, dtype=torch.float64))
+    products = table @ table.T
+    for lag, expected in POSITIONS[width].items():
+        torch.testing.assert_close(
+            products.diagonal(lag), torch.full((120 - lag,), expected, dtype=torch.float64), rtol=0, atol=1e-7
+        )
+
+
+def test_learned_positions_end_somewhere_and_a_model_says_where() -> None:
+    assert model(positions="learned").config.max_position_embeddings == 512
+    assert model(positions="learned", max_position_embeddings=30).position.num_embeddings == 30
+    assert model(positions="sinusoidal").config.max_position_embeddings is None
+
+
+@pytest.mark.parametrize("option", CHOICES)
+def test_an_unknown_choice_names_the_known_ones(option: str) -> None:
+    with pytest.raises(ModelError, match=f"no {option} 'odd'; known: "):
+        model(**{option: "odd"})
+
+
+def test_gradient_checkpointing_gives_the_same_gradients() -> None:
+    plain, saving = model("tp9-residual").train(), model("tp9-residual").train()
+    saving.gradient_checkpointing_enable({"use_reentrant": False})
+    for of in (plain, saving):
+        of(**batch().inputs, labels=torch.tensor([0, 1, 0])).loss.backward()
+    for one, other in zip(plain.parameters(), saving.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)

@@ -1,0 +1,46 @@
+"""Figures: what is in them, and every form that they are written in."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conoscope.cli import main
+from conoscope.figures import positions
+
+HEADS = {".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG", ".html": b"<!DOCTYPE html>", ".json": b"{"}
+
+
+@pytest.mark.parametrize("ending", HEADS)
+def test_the_command_writes_every_form(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"positions{ending}"
+    assert main(["figure", "positions", "-o", str(path), "--count", "20"]) == 0
+    assert path.read_bytes().lstrip().startswith(HEADS[ending])
+    assert str(path) in capsys.readouterr().out
+
+
+def test_the_map_of_positions_has_half_the_width_on_its_diagonal_and_depends_on_the_distance_alone() -> None:
+    frame = positions(30, 50).data
+    assert len(frame) == 900
+    diagonal = frame[frame["i"] == frame["j"]]["product"]
+    assert diagonal.tolist() == pytest.approx([25.0] * 30)
+    by_distance = frame.assign(apart=(frame["i"] - frame["j"]).abs()).groupby("apart")["product"]
+    assert (by_distance.max() - by_distance.min()).max() < 1e-9
+    assert by_distance.mean()[1] == pytest.approx(24.0935024199)
+
+
+def test_an_html_page_needs_no_network(tmp_path: Path) -> None:
+    assert main(["figure", "positions", "-o", str(tmp_path / "p.html"), "--count", "5"]) == 0
+    page = (tmp_path / "p.html").read_text()
+    assert 'src="http' not in page
+
+
+def test_a_form_that_is_not_known_and_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figure", "positions", "-o", str(tmp_path / "p.docx")]) == 2
+    assert "no figure can be written as 'p.docx'; give an ending of .html, .json, .pdf, .png, .svg" in capsys.readouterr().err
+    assert main(["figure", "positions", "-o", str(tmp_path / "nowhere" / "p.json"), "--count", "5"]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_the_spec_is_vega_lite() -> None:
+    assert "vega-lite" in json.loads(positions(5, 4).to_json())["$schema"]
