@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import Trainer, TrainingArguments, set_seed
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
 from conoscope.building import build
 from conoscope.callback import GeometryCallback, geometry, separation
@@ -13,6 +13,7 @@ from conoscope.encoding import Collator, Encoded
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options, measure
 from conoscope.settings import Training
+from conoscope.tokenizer import build_tokenizer
 
 FEW = load_corpus("bistro:train").first(64)
 
@@ -41,6 +42,31 @@ def test_it_looks_every_so_many_steps_and_changes_nothing(tmp_path: Path) -> Non
     assert {"sim_key_1", "sim_value_2", "entropy_1", "separation_2"} <= watch.rows[0].keys()
     assert any("sim_value_1" in entry for entry in trainer.state.log_history)
     assert trainer.model.training
+
+
+def test_it_looks_into_a_model_with_dropout_and_other_names_of_labels_and_tells_loggers(tmp_path: Path) -> None:
+    states = []
+    for watched in (False, True):
+        set_seed(0)
+        tokenizer = build_tokenizer(e.text for e in FEW)
+        model = BertForSequenceClassification(BertConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2,
+                                                         num_attention_heads=2, intermediate_size=16))  # fmt: skip
+        rows = Encoded(FEW, {label: number for number, label in enumerate(FEW.labels)}, tokenizer, 64)
+        quiet = {"save_strategy": "no", "report_to": "none", "disable_tqdm": True, "logging_strategy": "no"}
+        arguments = TrainingArguments(
+            str(tmp_path), max_steps=4, per_device_train_batch_size=8, use_cpu=True, remove_unused_columns=False, **quiet
+        )
+        trainer = Trainer(model, arguments, data_collator=Collator(tokenizer), train_dataset=rows)
+        if watched:
+            watch = GeometryCallback(tokenizer, load_corpus("bistro:validation"), every=2, size=8)
+            told: list[dict[str, float]] = []
+            watch.report = told.append
+            trainer.add_callback(watch)
+        trainer.train()
+        states.append(model.state_dict())
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert len(told) == 3
+    assert "separation_1" in told[0]
 
 
 def test_it_says_what_measure_says(pure: LoadedModel) -> None:

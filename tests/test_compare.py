@@ -1,18 +1,22 @@
 """Comparing models: scores against scikit-learn's, intervals and tests against their definitions."""
 
+import copy
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from conoscope.cli import main
 from conoscope.compare import compare, mcnemar, predictions
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import CorpusError, ModelError
-from conoscope.loading import LoadedModel
+from conoscope.loading import LoadedModel, load_model
 from conoscope.scores import accuracy, confusion, macro_f1, per_class
 
 
@@ -62,6 +66,33 @@ def test_the_same_model_twice_does_not_differ(pure: LoadedModel) -> None:
     assert first["macro_f1_low"] <= first["macro_f1"] <= first["macro_f1_high"]
     spread = np.sqrt(first["accuracy"] * (1 - first["accuracy"]) / 60)
     assert first["accuracy_high"] - first["accuracy_low"] == pytest.approx(2 * 1.96 * spread, rel=0.15)
+
+
+def test_a_better_model_is_better_by_what_only_it_gets_right(pure: LoadedModel) -> None:
+    corpus = load_corpus("bistro:test").first(60)
+    predicted, true = predictions(pure, corpus)
+    worse = copy.deepcopy(pure.module)
+    with torch.no_grad():
+        worse.classifier.weight.copy_(-worse.classifier.weight)
+        worse.classifier.bias.copy_(-worse.classifier.bias)
+    (pair,) = compare([pure, load_model(worse, pure.tokenizer)], corpus).pairs.to_dict("records")
+    right = float((predicted == true).mean())
+    assert pair["difference"] == pytest.approx(right - (1 - right))
+    assert (pair["only_model_right"], pair["only_other_right"]) == (round(60 * right), round(60 * (1 - right)))
+    assert pair["difference_low"] <= pair["difference"] <= pair["difference_high"]
+
+
+def test_labels_meet_by_name_whatever_their_order(pure: LoadedModel) -> None:
+    corpus = load_corpus("bistro:test").first(30)
+    turned = replace(corpus, labels=corpus.labels[::-1])
+    one, other = (compare([pure], c).scores.to_dict("records")[0] for c in (corpus, turned))
+    assert one["accuracy"] == other["accuracy"]
+
+
+def test_mcnemar_is_quick_and_right_with_many_examples() -> None:
+    one, other = np.zeros(30000, dtype=bool), np.zeros(30000, dtype=bool)
+    one[:15100], other[15100:] = True, True
+    assert mcnemar(one, other) == pytest.approx(binomtest(14900, 30000).pvalue, rel=1e-6)
 
 
 def test_what_cannot_be_compared_is_told(pure: LoadedModel, minilm: LoadedModel) -> None:

@@ -192,6 +192,12 @@ def test_products_of_positions_are_those_of_the_table(width: int) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_relative_positions_work_in_sixteen_bits(dtype: torch.dtype) -> None:
+    of = model(positions="relative").to(dtype)
+    assert torch.isfinite(logits(of, batch())).all()
+
+
 def test_learned_positions_end_somewhere_and_a_model_says_where() -> None:
     assert model(positions="learned").config.max_position_embeddings == 512
     assert model(positions="learned", max_position_embeddings=30).position.num_embeddings == 30

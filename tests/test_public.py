@@ -17,7 +17,7 @@ FLOORS = (
     {"batches", "wiring", "fetch", "penalties", "scores"},
     {"loading", "traces", "statistics"},
     {"capture", "quantities", "settings", "encoding"},
-    {"weights", "building", "card"},
+    {"weights", "building", "card", "resuming"},
     {"tally"},
     {"measures"},
     {"result"},

@@ -7,14 +7,16 @@ from statistics import median
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState, set_seed
 
 from conoscope.building import build
 from conoscope.capture import traces_of
 from conoscope.cli import main
+from conoscope.compare import compare
 from conoscope.corpora import Corpus, Example, splits_of
 from conoscope.errors import CorpusError, ModelError, OutputError
-from conoscope.loading import load_model
+from conoscope.loading import load_for_training, load_model
 from conoscope.pipeline import Options, measure
 from conoscope.seeds import train_seeds
 from conoscope.train import Training, train
@@ -159,8 +161,11 @@ def test_word_vectors_are_what_embeddings_begin_with_and_frozen_ones_stay(splits
     weights, words = begun(tmp_path, splits, **given)
     assert weights[words["lovely"]].tolist() == [5, 6, 7, 8]
     assert not weights[words["awful"]].any()
-    frozen = load_model(train(splits, tmp_path / "frozen", replace(QUICK, freeze=True, epochs=1, **given)).folder).module
-    assert torch.equal(frozen.get_input_embeddings().weight, weights)
+    settings = replace(QUICK, freeze=True, epochs=1, **given)
+    frozen = load_model(train(splits, tmp_path / "frozen", settings).folder).module.get_input_embeddings().weight
+    common = [number for word, number in words.items() if not word.startswith("<")]
+    assert torch.equal(frozen[common], weights[common])
+    assert frozen[words["<cls>"]].any()
     free = load_model(train(splits, tmp_path / "free", replace(QUICK, epochs=1, **given)).folder).module
     assert not torch.equal(free.get_input_embeddings().weight, weights)
     with pytest.raises(ModelError, match=r"v.txt have 4 numbers, not 16; leave --width out"):
@@ -232,8 +237,11 @@ def test_penalties_of_a_checkpoint_and_its_own_settings(minilm_folder: Path, spl
 class Stop(TrainerCallback):
     """As if the user had pressed Ctrl-C in the middle of an epoch."""
 
+    def __init__(self, step: int = 15) -> None:
+        self.step = step
+
     def on_step_begin(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
-        if state.global_step == 15:
+        if state.global_step == self.step:
             raise KeyboardInterrupt
 
 
@@ -249,8 +257,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
             train(splits, tmp_path / "run", settings)
     with pytest.raises(OutputError, match="holds a run that was stopped; --resume goes on with it"):
         train(splits, tmp_path / "run", settings)
-    with pytest.raises(OutputError, match="was trained with another epochs, learning_rate; give the same settings to go on"):
+    with pytest.raises(OutputError, match="was trained with another epochs, learning_rate; give the same settings and data"):
         train(splits, tmp_path / "run", replace(settings, resume=True, epochs=9, learning_rate=1.0))
+    with pytest.raises(OutputError, match="was trained with another test data; give the same settings and data to go on"):
+        train({**splits, "test": reviews(30, 128)}, tmp_path / "run", replace(settings, resume=True))
+    with pytest.raises(CorpusError, match="has the label odd"):
+        train({**splits, "test": Corpus.of([Example("soup", "odd")])}, tmp_path / "run", replace(settings, resume=True))
+    torn = tmp_path / "run" / "checkpoints" / "checkpoint-9999"
+    torn.mkdir()
+    (torn / "model.safetensors").write_bytes(b"half")
     resumed = train(splits, tmp_path / "run", replace(settings, resume=True))
     assert load_model(resumed.folder).digest() == whole
     assert not (tmp_path / "run" / "checkpoints").exists()
@@ -277,9 +292,79 @@ def test_several_seeds_make_a_table_and_finished_ones_are_kept(splits: dict[str,
     of_test = table[(table["split"] == "test") & table["seed"].isin(["0", "3"])]["accuracy"]
     assert mean == pytest.approx(of_test.mean())
     before = (tmp_path / "seed-0" / "model.safetensors").stat().st_mtime_ns
-    again = train_seeds(lambda seed: splits, tmp_path, replace(QUICK, epochs=1, resume=True), (0, 3))
+    again = train_seeds(lambda seed: splits, tmp_path, replace(QUICK, epochs=1, resume=True), (0, 3, 0))
     assert (tmp_path / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
     assert again.equals(table)
+    settings = replace(QUICK, epochs=1, resume=True, preset="tp9-cls", entropy_penalty=9.0)
+    with pytest.raises(OutputError, match="seed-0 was trained with another entropy_penalty, preset"):
+        train_seeds(lambda seed: splits, tmp_path, settings, (0, 3))
+    other = {**splits, "train": reviews(90)}
+    with pytest.raises(OutputError, match="seed-0 was trained with another train data"):
+        train_seeds(lambda seed: other, tmp_path, replace(QUICK, epochs=1, resume=True), (0,))
+
+
+def test_a_checkpoint_under_dropout_and_penalty_goes_on_to_the_same_weights(
+    minilm_folder: Path, splits: dict[str, Corpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real MiniLM weights, stopped in the second epoch."""
+    few = {name: corpus.first(32) for name, corpus in splits.items()}
+    settings = Training(checkpoint=str(minilm_folder), epochs=2, batch_size=8, device="cpu", max_length=16, entropy_penalty=0.1)
+    whole = load_model(train(few, tmp_path / "whole", settings).folder).digest()
+    with monkeypatch.context() as patched:
+        patched.setattr("conoscope.train._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop(6)])
+        with pytest.raises(KeyboardInterrupt):
+            train(few, tmp_path / "run", settings)
+    assert load_model(train(few, tmp_path / "run", replace(settings, resume=True)).folder).digest() == whole
+
+
+def test_a_model_remembers_where_texts_were_cut(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    trained = train(splits, tmp_path / "run", replace(QUICK, max_length=4))
+    found = compare([trained.folder], splits["test"], device="cpu").scores["accuracy"].item()
+    assert found == pytest.approx(trained.scores["test"]["accuracy"])
+    assert load_model(trained.folder).max_length == 4
+
+
+def test_the_head_of_a_classifier_goes_with_the_names_of_its_labels(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    ours = train(splits, tmp_path / "ours", QUICK).folder
+    head = load_model(ours).module.classifier.weight
+    swapped, _ = load_for_training(str(ours), ("bad", "good"))
+    assert torch.equal(swapped.classifier.weight, head.flip(0))
+    assert swapped.config.id2label == {0: "bad", 1: "good"}
+    other, _ = load_for_training(str(ours), ("x", "y"))
+    assert not torch.equal(other.classifier.weight, head)
+
+
+@pytest.mark.parametrize("fault", ["missing", "mismatched"])
+def test_a_checkpoint_whose_body_is_not_whole_is_refused(splits: dict[str, Corpus], tmp_path: Path, fault: str) -> None:
+    ours = train(splits, tmp_path / "ours", replace(QUICK, epochs=1)).folder
+    weights = load_file(ours / "model.safetensors")
+    name = "layers.0.attention.query.weight"
+    weights = (
+        {**weights, name: weights[name][:8].clone()} if fault == "mismatched" else {k: v for k, v in weights.items() if k != name}
+    )
+    save_file(weights, ours / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=rf"lacks the weights '{name}' and would get random ones"):
+        load_for_training(str(ours), ("good", "bad"))
+
+
+def test_a_penalty_by_rationales_needs_some(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="examples has no rationales to penalise by; name their column with --rationale"):
+        train(splits, tmp_path / "run", replace(QUICK, rationale_penalty=1.0))
+    with pytest.raises(ModelError, match="mean has no layers of attention to penalise; leave the penalties out"):
+        train(splits, tmp_path / "run", replace(QUICK, preset="mean", layers=None, entropy_penalty=1.0, penalty_rows="all"))
+
+
+def test_gradient_checkpointing_trains_to_the_same_weights(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    settings = replace(QUICK, epochs=1, entropy_penalty=0.1)
+    runs = [train(splits, tmp_path / str(saving), replace(settings, gradient_checkpointing=saving)) for saving in (False, True)]
+    one, other = (load_model(run.folder).module.state_dict() for run in runs)
+    for name in one:
+        torch.testing.assert_close(one[name], other[name])
+
+
+def test_loggers_that_are_not_there_are_told(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot report to 'bogus': .*; see --report-to"):
+        train(splits, tmp_path / "run", replace(QUICK, report_to="bogus"))
 
 
 @pytest.mark.parametrize(

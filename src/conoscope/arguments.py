@@ -72,7 +72,7 @@ def _train_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--batch-size", type=_positive, default=64, help="texts in a step")
     command.add_argument("--max-length", type=_positive, default=512, help="tokens of a text, the rest is cut off")
     command.add_argument("--seed", type=_seed, default=0, help="of the weights, the order, and a corpus made or cut by chance")
-    command.add_argument("--seeds", type=_seeds, metavar="A..B", help="several runs, as 0..4 or 0,2,5, and a table of them")
+    command.add_argument("--seeds", type=_seeds, metavar="A..B", help="several runs instead of one, as 0..4 or 0,2,5")
     command.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
     command.add_argument("--precision", default="auto", help="auto (bfloat16 for checkpoints on a GPU), float32 or bfloat16")
@@ -210,7 +210,7 @@ def _layers(text: str) -> tuple[int, int]:
 def _seeds(text: str) -> tuple[int, ...]:
     first, dots, last = text.partition("..")
     if dots and first.isdecimal() and last.isdecimal() and int(first) <= int(last) < int(first) + 10_000:
-        return tuple(range(int(first), int(last) + 1))
+        return tuple(_seed(str(seed)) for seed in range(int(first), int(last) + 1))
     return tuple(_seed(part) for part in text.split(","))
 
 

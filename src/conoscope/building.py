@@ -1,12 +1,13 @@
 """build(): the model that is to be trained, new or from a checkpoint, and its tokenizer."""
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from conoscope.corpora import Corpus
 from conoscope.encoding import texts_of
 from conoscope.errors import ModelError, one_of
-from conoscope.loading import load_for_training
+from conoscope.loading import LoadedModel, load_for_training
 from conoscope.models import PRESETS, SelfAttentionForSequenceClassification, preset
 from conoscope.settings import Training
 from conoscope.tokenizer import SPECIAL, build_tokenizer
@@ -21,14 +22,25 @@ def build(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTraine
     if chosen.special not in BEGINNINGS:
         raise ModelError(f"no beginning {chosen.special!r} of special tokens; known: {one_of(BEGINNINGS)}")
     if chosen.checkpoint is not None:
-        for option in ("layers", "width", "heads", "vectors"):
-            if getattr(chosen, option) is not None:
+        for option in ("preset", "layers", "width", "heads", "vectors", "special"):
+            if getattr(chosen, option) != getattr(Training(), option):
                 raise ModelError(f"a checkpoint has its own {option}; give --{option} or --from, not both")
         model, tokenizer = load_for_training(chosen.checkpoint, learned.labels)
+        model.get_input_embeddings().weight.requires_grad_(not chosen.freeze)
     else:
         model, tokenizer = _new(learned, chosen)
-    model.get_input_embeddings().weight.requires_grad_(not chosen.freeze)
+        if chosen.freeze:
+            _freeze_words(model.get_input_embeddings().weight, [tokenizer.get_vocab()[mark] for mark in SPECIAL])
+    limit = LoadedModel(model, tokenizer, "").max_length
+    tokenizer.model_max_length = min(chosen.max_length, limit)
     return model, tokenizer
+
+
+def _freeze_words(embedding: nn.Parameter, special: list[int]) -> None:
+    """Leave word vectors as they are, but let the special tokens learn: [CLS] has no other way to become anything."""
+    free = torch.zeros(len(embedding), 1)
+    free[special] = 1
+    embedding.register_hook(lambda gradient: gradient * free.to(gradient))
 
 
 def _new(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

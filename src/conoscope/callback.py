@@ -4,6 +4,7 @@
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from transformers import (
 
 from conoscope.capture import Capture
 from conoscope.corpora import Corpus
-from conoscope.loading import load_model
+from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.result import table
 from conoscope.tally import Tally
@@ -33,14 +34,15 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
     """Measures the first `size` examples before training and every `every` steps, without touching the training.
 
     `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
-    over heads. They are put into the Trainer's log as well. Separation is the mean cosine of a [CLS] with the mean direction
-    of its own class, less that with the other classes'.
+    over heads. They are put into the Trainer's history as well; its loggers get them with `callback.report = trainer.log`.
+    Separation is the mean cosine of a [CLS] with the mean direction of its own class, less that with the other classes'.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Corpus, every: int = 100, size: int = 64) -> None:
         self.tokenizer, self.every = tokenizer, every
         self.corpus = Corpus.of(corpus.first(size), str(corpus))
         self.rows: list[dict[str, float]] = []
+        self.report: Callable[[dict[str, float]], None] | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
@@ -58,13 +60,17 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
     def _look(self, model: Any, state: TrainerState) -> None:
         row = {"step": state.global_step, **geometry(model, self.tokenizer, self.corpus)}
         self.rows.append(row)
-        state.log_history.append({"epoch": state.epoch, **row})
+        if self.report is None:
+            state.log_history.append({"epoch": state.epoch, **row})
+        else:
+            self.report({name: value for name, value in row.items() if name != "step"})
 
 
 def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus: Corpus) -> dict[str, float]:
     """SIM of keys and values, entropy of all rows, and how far apart the classes point, by layer."""
-    training = {part: part.training for part in model.modules()}
-    loaded = load_model(model, tokenizer)
+    loaded = LoadedModel(model, tokenizer, type(model).__name__, tuple(map(str, model.config.id2label.values())))
+    batcher = loaded.batcher(corpus.unlabelled())
+    batcher.labels = {label: number for number, label in enumerate(corpus.labels)}
     asked = [request(name) for name in MEASURES]
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     heads: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
@@ -76,12 +82,12 @@ def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus:
             heads[trace.layer].append((trace.hidden[there, trace.batch.cls[there]].double(), trace.batch.label[there]))
 
     with Capture(loaded.module, "full") as capture:
-        for batch in loaded.batcher(corpus).batches(corpus, 32):
+        for batch in batcher.batches(corpus, 32):
             capture(batch, receive)
-    for part, was in training.items():
-        part.training = was
     found = {
-        f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True))) for layer, seen in heads.items() if layer
+        f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True)))
+        for layer, seen in heads.items()
+        if layer and len(corpus.labels) > 1
     }
     return {**_means(asked, tally), **found}
 

@@ -1,8 +1,10 @@
 """The card of a trained model: what it learned, from what, how, and how well."""
 
+import json
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from conoscope import __version__
@@ -28,12 +30,13 @@ def card(facts: Mapping[str, Any]) -> str:
     settings, model = facts["settings"], facts["model"]
     base = settings["checkpoint"]
     front = ["---", "library_name: transformers", "pipeline_tag: text-classification", "tags: [conoscope, self-attention]"]
-    front += [f"base_model: {base}"] if base else []
+    front += [f"base_model: {json.dumps(base)}"] if base and not Path(base).exists() else []
     name = base or settings["preset"]
     said = [
         f"# {_plain(name)} on {_plain(facts['corpora']['train']['name'])}",
         f"{_plain(name)}, trained with [conoscope](https://pypi.org/project/conoscope/) for {model['epochs']} epochs, "
-        f"seed {settings['seed']}. {model['parameters']:,} parameters; SHA-256 of the weights `{model['hash']}`.",
+        f"seed {settings['seed']}. {model['parameters']:,} parameters. SHA-256 of weights, configuration and tokenizer: "
+        f"`{model['hash']}`.",
         "## Data",
         *(f"- {split}: {_plain(c['name'])}, {c['examples']} examples, `{c['digest']}`" for split, c in facts["corpora"].items()),
         "## Scores",

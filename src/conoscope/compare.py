@@ -1,6 +1,5 @@
 """compare(): several models on one corpus: accuracy and F1 with intervals, and whether two models really differ."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -86,8 +85,9 @@ def mcnemar(one: Bool[np.ndarray, " n"], other: Bool[np.ndarray, " n"]) -> float
     """The probability of a split as uneven as this one, were the models equally good where only one of them is right."""
     only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
     trials, fewer = only_one + only_other, min(only_one, only_other)
-    tail = sum(math.comb(trials, k) for k in range(fewer + 1))
-    return min(1.0, float(2 * tail / 2**trials)) if trials else 1.0
+    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 1)))))
+    ways = factorials[trials] - factorials[: fewer + 1] - factorials[trials - np.arange(fewer + 1)]
+    return min(1.0, float(2 * np.exp(ways - trials * np.log(2)).sum()))
 
 
 def _tables(names: Sequence[str], predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int) -> Comparison:

@@ -26,11 +26,12 @@ class Encoded(Dataset[dict[str, Any]]):
     ) -> None:
         if unknown := set(corpus.labels) - set(labels):
             raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
-        self.name, total = str(corpus), 0
+        self.name, self.marked, total = str(corpus), 0, 0
         self.rows = []
         for example in corpus:
             if example.label is not None:
                 total += example.digest
+                self.marked += any(example.rationale or ())
                 self.rows.append({**_encoded(example, tokenizer, max_length, marks), "labels": labels[example.label]})
         self.digest = f"{total % 2**63:x}"
         if not self.rows:
@@ -41,6 +42,11 @@ class Encoded(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.rows[index]
+
+
+def digest_of(corpus: Corpus) -> str:
+    """The digest of a corpus's labelled examples, as `Encoded` has it."""
+    return f"{sum(example.digest for example in corpus if example.label is not None) % 2**63:x}"
 
 
 def texts_of(example: Example) -> tuple[str, ...]:

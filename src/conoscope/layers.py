@@ -80,8 +80,14 @@ class SelfAttention(nn.Module):
         bias: Tensor = (query @ self.distance.weight.T).gather(-1, apart.expand(*query.shape[:2], -1, -1)) * self.scaling
         if mask is None:
             return bias
-        hidden = ~mask if mask.dtype == torch.bool else mask < torch.finfo(torch.float32).min / 2
-        return bias.masked_fill(hidden, float(torch.finfo(torch.float32).min))
+        hidden = (
+            ~mask
+            if mask.dtype == torch.bool
+            else mask < torch.finfo(mask.dtype).min / 2
+            if mask.dtype != torch.float64
+            else mask < torch.finfo(torch.float32).min / 2
+        )
+        return bias.masked_fill(hidden, max(torch.finfo(bias.dtype).min, torch.finfo(torch.float32).min))
 
 
 class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]

@@ -118,18 +118,53 @@ def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
     """A checkpoint with a new head for these labels, and its tokenizer; its body must be whole."""
     numbered = dict(enumerate(labels))
     try:
-        config = AutoConfig.from_pretrained(
-            name, num_labels=len(labels), id2label=numbered, label2id={label: number for number, label in numbered.items()}
-        )
+        config = AutoConfig.from_pretrained(name)
+        before = [str(config.id2label[number]) for number in sorted(config.id2label)]
+        asked = {"id2label": numbered, "label2id": {label: number for number, label in numbered.items()}}
+        plain = {"problem_type": "single_label_classification", "output_hidden_states": False, "output_attentions": False}
+        config.update({"num_labels": len(labels), **asked, **plain})
         how = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
         module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **how)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # a folder of somebody else's files can break in any way
         raise _unloadable(name, error) from error
-    body = f"{module.base_model_prefix}."
-    _refuse_incomplete(name, [key for key in report["missing_keys"] if key.startswith(body) and "pooler" not in key])
+    if config.is_encoder_decoder:
+        raise ModelError(f"{name} is an encoder-decoder, which is not trained here; give an encoder or a decoder")
+    head_name, head = _head(module, len(labels))
+    odd = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
+    _refuse_incomplete(name, [key for key in odd if not _of_head(key, head_name, module) and "pooler" not in key])
+    if f"{head_name}.weight" not in odd:
+        _relabel(head, before, labels)
     _refuse_broken(module, name)
     return module, _ready(tokenizer, module, name)
+
+
+def _head(module: PreTrainedModel, labels: int) -> tuple[str, nn.Linear]:
+    """The last linear map, whose answers are the labels."""
+    linear = [
+        (name, part) for name, part in module.named_modules() if isinstance(part, nn.Linear) and part.out_features == labels
+    ]
+    if not linear:
+        raise ModelError(f"{type(module).__name__} has no linear map to {labels} labels to train; give another checkpoint")
+    return linear[-1]
+
+
+def _relabel(head: nn.Linear, before: Sequence[str], labels: Sequence[str]) -> None:
+    """Put the rows of a head that was trained in the order of these labels; for other labels, begin anew."""
+    if sorted(before) != sorted(labels):
+        head.reset_parameters()
+        return
+    order = [before.index(label) for label in labels]
+    with torch.no_grad():
+        head.weight.copy_(head.weight[order])
+        if head.bias is not None:
+            head.bias.copy_(head.bias[order])
+
+
+def _of_head(key: str, head: str, module: PreTrainedModel) -> bool:
+    """Whether a weight belongs to the head: what is outside of the body, or the last map where no body is told apart."""
+    body = module.base_model_prefix
+    return not key.startswith(f"{body}.") if hasattr(module, body) else key.startswith(f"{head}.")
 
 
 def _unloadable(name: str, error: Exception) -> ModelError:

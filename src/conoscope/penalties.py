@@ -11,7 +11,7 @@ from conoscope.errors import ModelError, one_of
 
 ROWS = ("cls", "all", "columns")
 INPUTS = ("minmax", "raw", "sigmoid")
-TINY = 1e-30
+TINY, HIDDEN = 1e-30, -1e30
 SMOOTH = 1e-7
 
 
@@ -69,10 +69,10 @@ def penalty(maps: Sequence[Float[Tensor, "b h t t"]], marks: Marks, chosen: Pena
     if chosen.entropy:
         total = total + chosen.entropy * _entropy(weights, marks, chosen.rows).mean()
     if chosen.supervised:
-        asked = (marks.marked >= 0).any(-1)
+        asked, marked = (marks.marked >= 0).any(-1), (marks.marked > 0).any(-1)
         attention, among = _one_row(weights, marks, chosen.rows)
-        if chosen.rationale and asked.any():
-            total = total + chosen.rationale * _miss(attention[asked], marks.marked[asked], marks.content[asked], chosen.scale)
+        if chosen.rationale and marked.any():
+            total = total + chosen.rationale * _miss(attention[marked], marks.marked[marked], marks.content[marked], chosen.scale)
         if chosen.lagrange and asked.any():
             ours = normalized_entropy(attention[asked], among[asked].sum(-1))
             theirs = _entropy_of_marks(marks.marked[asked], among[asked]).to(ours.dtype)
@@ -105,14 +105,14 @@ def _one_row(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> tupl
     if rows == "all":
         return real_rows.sum(-2).mean(0) / marks.real.sum(-1, keepdim=True), marks.real
     among = marks.content | ~marks.content.any(-1, keepdim=True) & marks.real
-    sums = real_rows.sum(-2).sum(0).masked_fill(~among, TINY - 1 / TINY)
+    sums = real_rows.sum(-2).sum(0).masked_fill(~among, HIDDEN)
     return sums.softmax(-1), among
 
 
 def _miss(
     attention: Float[Tensor, "b t"], marked: Int[Tensor, "b t"], content: Bool[Tensor, "b t"], scale: str
 ) -> Float[Tensor, ""]:
-    """1 - IoU over the content tokens of all texts that people were asked about."""
+    """1 - IoU over the content tokens of all texts in which people marked something."""
     wanted = (marked > 0) & content
     given = _scaled(attention, content, scale) * content
     shared = (given * wanted).sum()

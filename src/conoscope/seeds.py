@@ -9,7 +9,9 @@ from typing import Any
 import pandas as pd
 
 from conoscope.corpora import Corpus
+from conoscope.encoding import digest_of
 from conoscope.errors import OutputError
+from conoscope.resuming import differ, identity
 from conoscope.settings import Training
 from conoscope.train import train
 
@@ -24,7 +26,7 @@ def train_seeds(
     The table has a row for each seed and split, then means and standard deviations over the seeds.
     """
     rows = []
-    for seed in seeds:
+    for seed in dict.fromkeys(seeds):
         folder = Path(out) / f"seed-{seed}"
         for split, scores in _scores(splits, folder, replace(settings, seed=seed)).items():
             rows.append({"seed": str(seed), "split": split, **{name: scores[name] for name in SCORES}})
@@ -39,7 +41,11 @@ def _scores(splits: Callable[[int], dict[str, Corpus]], folder: Path, settings: 
     if not (settings.resume and finished.is_file()):
         return train(splits(settings.seed), folder, settings).scores
     try:
-        found: dict[str, dict[str, Any]] = json.loads(finished.read_text())["scores"]
-    except (OSError, ValueError, KeyError) as error:
+        facts = json.loads(finished.read_text())
+        scores: dict[str, dict[str, Any]] = facts["scores"]
+        before = {**facts["settings"], **{f"{name} data": corpus["digest"] for name, corpus in facts["corpora"].items()}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OutputError(f"{finished} cannot be read: {error}; remove the folder to train again") from error
-    return found
+    data = {f"{name} data": digest_of(corpus) for name, corpus in splits(settings.seed).items()}
+    differ(before, {**identity(settings), **data}, str(folder))
+    return scores

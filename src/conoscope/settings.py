@@ -44,15 +44,16 @@ class Training:
     def penalties(self) -> Penalties:
         """What is added to the loss."""
         return Penalties(
-            self.entropy_penalty,
-            self.rationale_penalty,
-            self.lagrange_penalty,
-            self.penalty_rows,
-            self.penalty_layers,
-            self.penalty_input,
+            entropy=self.entropy_penalty,
+            rationale=self.rationale_penalty,
+            lagrange=self.lagrange_penalty,
+            rows=self.penalty_rows,
+            layers=self.penalty_layers,
+            scale=self.penalty_input,
         )
 
     @property
     def rate(self) -> float:
         """The learning rate: Adam's own for a new model, a small one for a checkpoint."""
-        return self.learning_rate or (1e-3 if self.checkpoint is None else 5e-5)
+        given = self.learning_rate
+        return given if given is not None else 1e-3 if self.checkpoint is None else 5e-5

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,23 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.trainer_utils import get_last_checkpoint
 
 from conoscope.building import build
 from conoscope.card import card, described
 from conoscope.corpora import Corpus
 from conoscope.encoding import Collator, Encoded, split_off_marks
-from conoscope.errors import CorpusError, ModelError, OutputError, one_of
-from conoscope.loading import load_model
+from conoscope.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
+from conoscope.loading import LoadedModel, load_model
 from conoscope.penalties import Penalties, penalty
 from conoscope.result import make_folder
+from conoscope.resuming import identity, last_checkpoint, same_run
 from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
 from conoscope.weights import BACKEND, collected
 
 __all__ = ["Trained", "Training", "train"]
 
-CHECKPOINTS, SETTINGS = "checkpoints", "conoscope.json"
+CHECKPOINTS = "checkpoints"
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -67,73 +67,91 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
     learned = splits["train"]
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
-    with _checkpoints(Path(out), chosen) as checkpoints:
+    with _checkpoints(Path(out), chosen.resume) as checkpoints:
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen)
-        numbers = {label: number for number, label in enumerate(learned.labels)}
-        how = (numbers, tokenizer, chosen.max_length, chosen.penalties.any)
-        data = {name: Encoded(corpus, *how) for name, corpus in splits.items()}
+        _refuse_unpenalisable(model, chosen)
+        data = _encoded(splits, tokenizer, chosen)
+        same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **_digests(data)})
         trainer = _trainer(model, tokenizer, data, checkpoints, chosen)
         with _attending(model, chosen.penalties.any):
-            trainer.train(resume_from_checkpoint=get_last_checkpoint(str(checkpoints)))
+            trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
             trainer.remove_callback(_EpochLines)
             scores = {name: _scores(trainer.evaluate(rows), learned.labels) for name, rows in data.items() if name != "train"}
         if not all(math.isfinite(score["loss"]) for score in scores.values()):
             raise ModelError(f"training ran off to infinity at a learning rate of {chosen.rate:g}; lower --lr")
         trained = Trained(Path(out), round(trainer.state.epoch or 0), scores)
-        model.save_pretrained(out)
-        tokenizer.save_pretrained(out)
-        _write_facts(trained, data, chosen)
+        _write(trained, (model, tokenizer), data, (checkpoints, chosen))
     return trained
 
 
-def _write_facts(trained: Trained, data: dict[str, Encoded], chosen: Training) -> None:
-    """The card and training.json, of the model as it will be loaded."""
-    loaded = load_model(trained.folder, device="cpu")
+def _encoded(splits: dict[str, Corpus], tokenizer: PreTrainedTokenizerBase, chosen: Training) -> dict[str, Encoded]:
+    numbers = {label: number for number, label in enumerate(splits["train"].labels)}
+    how = (numbers, tokenizer, tokenizer.model_max_length, chosen.penalties.any)
+    data = {name: Encoded(corpus, *how) for name, corpus in splits.items()}
+    if chosen.penalties.supervised and not data["train"].marked:
+        raise CorpusError(f"{splits['train']} has no rationales to penalise by; name their column with --rationale")
+    return data
+
+
+def _digests(data: dict[str, Encoded]) -> dict[str, str]:
+    return {f"{name} data": rows.digest for name, rows in data.items()}
+
+
+def _refuse_unpenalisable(model: PreTrainedModel, chosen: Training) -> None:
+    if chosen.penalties.any and getattr(model.config, "num_hidden_layers", 1) == 0:
+        raise ModelError(f"{chosen.preset} has no layers of attention to penalise; leave the penalties out")
+
+
+def _write(
+    trained: Trained,
+    made: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+    data: dict[str, Encoded],
+    how: tuple[Path, Training],
+) -> None:
+    """The model, its card and training.json, put together beside the checkpoints and moved into place at once."""
+    checkpoints, chosen = how
+    staged = checkpoints / "finished"
+    for part in made:
+        part.save_pretrained(staged)
+    loaded = load_model(staged, device="cpu")
     corpora = {name: {"name": rows.name, "examples": len(rows), "digest": rows.digest} for name, rows in data.items()}
     size = sum(p.numel() for p in loaded.module.parameters())
     model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
     facts = described(chosen, corpora, model, trained.scores)
-    (trained.folder / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
-    (trained.folder / "README.md").write_text(card(facts))
+    (staged / "README.md").write_text(card(facts))
+    (staged / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    logs = [path for path in checkpoints.glob("runs") if path.is_dir()]
+    for path in (*logs, *sorted(staged.iterdir(), key=lambda path: path.name == "training.json")):
+        path.rename(trained.folder / path.name)
 
 
 @contextmanager
-def _checkpoints(folder: Path, chosen: Training) -> Iterator[Path]:
-    """The Trainer's own folder, which holds pickles: it outlives only a run that was stopped, for --resume to go on from."""
+def _checkpoints(folder: Path, resume: bool) -> Iterator[Path]:
+    """The Trainer's own folder, which holds pickles: it outlives only a run that did not end well, for --resume."""
     checkpoints = make_folder(folder) / CHECKPOINTS
     if any(path.name != CHECKPOINTS for path in folder.iterdir()):
         raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
-    if get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None:
-        _refuse_another(checkpoints, chosen)
+    before = last_checkpoint(checkpoints)
+    if before and not resume:
+        raise OutputError(f"{folder} holds a run that was stopped; --resume goes on with it, or give -o a new folder")
+    if not before:
+        shutil.rmtree(checkpoints, ignore_errors=True)
     checkpoints.mkdir(exist_ok=True)
-    (checkpoints / SETTINGS).write_text(json.dumps(_identity(chosen)))
-    stopped = False
+    keep = False
     try:
         yield checkpoints
-    except KeyboardInterrupt:
-        stopped = True
+    except ConoscopeError:
+        keep = before is not None
+        raise
+    except BaseException:
+        keep = last_checkpoint(checkpoints) is not None
         raise
     finally:
-        if not stopped:
+        if not keep:
             shutil.rmtree(checkpoints, ignore_errors=True)
         if not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _refuse_another(checkpoints: Path, chosen: Training) -> None:
-    if not chosen.resume:
-        raise OutputError(f"{checkpoints.parent} holds a run that was stopped; --resume goes on with it, or give -o a new folder")
-    before = json.loads((checkpoints / SETTINGS).read_text())
-    changed = [key for key, value in _identity(chosen).items() if before.get(key) != value]
-    if changed:
-        raise OutputError(f"{checkpoints.parent} was trained with another {one_of(changed)}; give the same settings to go on")
-
-
-def _identity(chosen: Training) -> dict[str, Any]:
-    """The settings that decide the weights."""
-    free = ("resume", "progress", "report_to", "device")
-    return json.loads(json.dumps({key: value for key, value in asdict(chosen).items() if key not in free}))  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -199,17 +217,24 @@ def _trainer(
         remove_unused_columns=False,
         seed=chosen.seed,
     )
-    trainer = PenalisedTrainer(
-        model,
-        arguments,
-        data_collator=Collator(tokenizer),
-        train_dataset=data["train"],
-        eval_dataset=data["validation"],
-        compute_metrics=_metrics,
-        callbacks=_callbacks(chosen),
-        penalties=chosen.penalties,
-        tokenizer=tokenizer,
-    )
+    # Several GPUs in one process run in threads, in which nobody collects weights; torchrun uses them all.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    try:
+        trainer = PenalisedTrainer(
+            model,
+            arguments,
+            data_collator=Collator(tokenizer),
+            train_dataset=data["train"],
+            eval_dataset=data["validation"],
+            compute_metrics=_metrics,
+            callbacks=_callbacks(chosen),
+            penalties=chosen.penalties,
+            tokenizer=tokenizer,
+        )
+    except (ValueError, RuntimeError, ImportError) as error:
+        if chosen.report_to == "none":
+            raise
+        raise ModelError(f"cannot report to {chosen.report_to!r}: {' '.join(str(error).split())}; see --report-to") from error
     trainer.remove_callback(PrinterCallback)
     return trainer
 
