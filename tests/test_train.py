@@ -44,6 +44,15 @@ def test_it_learns_and_writes_a_model_that_loads(splits: dict[str, Corpus], tmp_
     assert json.loads((tmp_path / "run" / "training.json").read_text())["settings"]["width"] == 16
 
 
+def test_hidden_states_of_a_trained_pure_attention_have_one_norm_and_no_mean(splits: dict[str, Corpus], tmp_path: Path) -> None:
+    loaded = load_model(train(splits, tmp_path / "run", replace(QUICK, layers=2)).folder, dtype="float64")
+    batch = loaded.batcher(splits["test"]).batch(list(splits["test"]))
+    for trace in traces_of(loaded.module, batch)[1:]:
+        real = trace.hidden[batch.real]
+        torch.testing.assert_close(real.norm(dim=-1), torch.full((len(real),), 15**0.5, dtype=torch.float64))
+        assert real.mean(-1).abs().max().item() < 1e-12
+
+
 def test_only_safetensors_and_json_outlive_the_run(splits: dict[str, Corpus], tmp_path: Path) -> None:
     train(splits, tmp_path / "run", QUICK)
     assert {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()} == {".json", ".md", ".safetensors"}
