@@ -128,7 +128,7 @@ def on_bistro(folder: Path, seed: int = 0, **settings: object) -> float:
 
 
 def test_self_attention_with_positions_learns_the_order_of_words(tmp_path: Path) -> None:
-    assert on_bistro(tmp_path, epochs=20) > 0.97
+    assert on_bistro(tmp_path, epochs=8) > 0.97
 
 
 @pytest.mark.parametrize("preset", ["tp9-positions", "tp9-cls"])
