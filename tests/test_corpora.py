@@ -93,6 +93,11 @@ def test_training_takes_the_splits_of_a_corpus(tmp_path: Path) -> None:
         splits_of("imdb:test:breaks=spaces", data_dir=tmp_path)
 
 
+def test_the_advice_for_training_is_a_corpus_that_can_be_named() -> None:
+    with pytest.raises(CorpusError, match="not 'hub:train/x:train'; give 'hub:train/x'"):
+        splits_of("hub:train/x:train")
+
+
 def test_a_text_is_always_on_the_same_side_of_a_cut_and_another_seed_cuts_elsewhere() -> None:
     shares = {"validation": 30, "train": 70}
     sides = [[side(f"text {n}", seed, shares) for n in range(2000)] for seed in (0, 0, 1)]

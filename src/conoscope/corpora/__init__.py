@@ -109,9 +109,8 @@ def splits_of(spec: str, columns: Columns | None = None, seed: int = 0, data_dir
         return _cut(load_corpus(spec, columns, seed), seed)
     entry, wanted = asked(spec, columns, seed, data_dir)
     if wanted.split:
-        raise CorpusError(
-            f"training takes all splits of a corpus, not {spec!r}; give {spec.replace(f':{wanted.split}', '', 1)!r}"
-        )
+        whole = ":".join(filter(None, (wanted.name, wanted.given)))
+        raise CorpusError(f"training takes all splits of a corpus, not {spec!r}; give {whole!r}")
     names = entry.splits or hub.split_names(wanted)
     if "train" not in names:
         raise CorpusError(f"{spec} has no split to train on; it has {one_of(names)}")
