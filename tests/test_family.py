@@ -10,7 +10,7 @@ from transformers.utils import logging
 from conoscope.batches import Batch
 from conoscope.capture import traces_of, verify
 from conoscope.errors import ModelError
-from conoscope.layers import SelfAttentionLayer, sinusoids
+from conoscope.layers import SelfAttentionLayer
 from conoscope.models import CHOICES, PRESETS, SelfAttentionForSequenceClassification, preset
 
 logging.set_verbosity_error()
@@ -173,23 +173,6 @@ def test_batch_normalisation_in_place_of_layer_normalisation_would_be_seen() -> 
     of = model("tp9-residual", num_hidden_layers=1)
     alone, together = logits(of, batch((5,))), logits(of, batch((5, 3)))
     torch.testing.assert_close(alone[0], together[0])
-
-
-POSITIONS = {
-    50: {0: 25.0, 1: 24.0935024199, 10: 16.3030858, 50: 12.4435716},
-    100: {0: 50.0, 1: 48.4553868, 10: 33.2857741, 50: 23.9906961},
-    300: {0: 150.0, 1: 145.8602617, 10: 101.4675317, 50: 76.8650792},
-}
-
-
-@pytest.mark.parametrize("width", POSITIONS)
-def test_products_of_positions_are_those_of_the_table(width: int) -> None:
-    table = sinusoids(120, width, like=torch.zeros(0, dtype=torch.float64))
-    products = table @ table.T
-    for lag, expected in POSITIONS[width].items():
-        torch.testing.assert_close(
-            products.diagonal(lag), torch.full((120 - lag,), expected, dtype=torch.float64), rtol=0, atol=1e-7
-        )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

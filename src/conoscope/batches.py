@@ -150,10 +150,15 @@ class Batcher:
 
     def _cls(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
         if self.tokenizer.cls_token_id is not None:
-            here = (ids == self.tokenizer.cls_token_id) & real
-            return torch.where(here.any(-1), here.int().argmax(-1), -1)
+            return place_of(self.tokenizer.cls_token_id, ids, real)
         last = ids.shape[1] - 1 - real.flip(-1).int().argmax(-1)
         return torch.where(real.any(-1) & self.last_classifies, last, -1)
+
+
+def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
+    """Where a token first stands in each row, -1 for nowhere."""
+    here = real & (ids == (-1 if token is None else token))
+    return torch.where(here.any(-1), here.int().argmax(-1), -1)
 
 
 def _is_punctuation(text: str) -> bool:

@@ -1,7 +1,7 @@
 """build(): the model that is to be trained, new or from a checkpoint, and its tokenizer."""
 
 import torch
-from torch import nn
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from conoscope.corpora import Corpus
@@ -29,14 +29,11 @@ def build(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTraine
         model.get_input_embeddings().weight.requires_grad_(not chosen.freeze)
     else:
         model, tokenizer = _new(learned, chosen)
-        if chosen.freeze:
-            _freeze_words(model.get_input_embeddings().weight, [tokenizer.get_vocab()[mark] for mark in SPECIAL])
-    limit = LoadedModel(model, tokenizer, "").max_length
-    tokenizer.model_max_length = min(chosen.max_length, limit)
+    tokenizer.model_max_length = min(chosen.max_length, LoadedModel(model, tokenizer, "").max_length)
     return model, tokenizer
 
 
-def _freeze_words(embedding: nn.Parameter, special: list[int]) -> None:
+def _freeze_words(embedding: Tensor, special: list[int]) -> None:
     """Leave word vectors as they are, but let the special tokens learn: [CLS] has no other way to become anything."""
     free = torch.zeros(len(embedding), 1)
     free[special] = 1
@@ -69,6 +66,8 @@ def _new(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTrained
         if vectors is not None:
             embedding.copy_(torch.from_numpy(vectors.matrix))
         embedding[special] = beginning if chosen.special == "random" else 0.0
+    if chosen.freeze:
+        _freeze_words(embedding, special)
     return model, tokenizer
 
 

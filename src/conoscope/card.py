@@ -1,13 +1,11 @@
 """The card of a trained model: what it learned, from what, how, and how well."""
 
 import json
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from conoscope import __version__
+from conoscope.result import versions
 from conoscope.settings import Training
 
 
@@ -15,13 +13,12 @@ def described(
     chosen: Training, corpora: Mapping[str, Any], model: Mapping[str, Any], scores: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Everything that training.json and the card say."""
-    packages = ("torch", "transformers", "tokenizers", "numpy")
     return {
         "corpora": dict(corpora),
         "model": dict(model),
         "settings": vars(chosen),
         "scores": dict(scores),
-        "versions": {"conoscope": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()},
+        "versions": versions(),
     }
 
 

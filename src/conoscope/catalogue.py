@@ -1,7 +1,7 @@
 """What there is: measures, corpora and presets, as text."""
 
 from conoscope.corpora import CORPORA, Entry
-from conoscope.errors import ConoscopeError
+from conoscope.errors import ConoscopeError, options_of
 
 
 def listing(what: str) -> str:
@@ -22,7 +22,7 @@ def listing(what: str) -> str:
 
 
 def _options(entry: Entry) -> str:
-    return f" (options: {entry.known_options})" if entry.choices else ""
+    return f" (options: {options_of(entry.choices)})" if entry.choices else ""
 
 
 def _block(described: dict[str, str]) -> str:

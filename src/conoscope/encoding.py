@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.batches import words_of
+from conoscope.batches import place_of, words_of
 from conoscope.corpora import Corpus, Example
+from conoscope.corpora.base import digest_of
 from conoscope.errors import CorpusError, one_of
 from conoscope.penalties import Marks
 
@@ -26,14 +27,12 @@ class Encoded(Dataset[dict[str, Any]]):
     ) -> None:
         if unknown := set(corpus.labels) - set(labels):
             raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
-        self.name, self.marked, total = str(corpus), 0, 0
-        self.rows = []
-        for example in corpus:
-            if example.label is not None:
-                total += example.digest
-                self.marked += any(example.rationale or ())
-                self.rows.append({**_encoded(example, tokenizer, max_length, marks), "labels": labels[example.label]})
-        self.digest = f"{total % 2**63:x}"
+        learned = labelled(corpus)
+        self.name, self.digest = str(corpus), digest_of(learned)
+        self.marked = sum(any(example.rationale or ()) for example in learned)
+        self.rows = [
+            {**_encoded(example, tokenizer, max_length, marks), "labels": labels[str(example.label)]} for example in learned
+        ]
         if not self.rows:
             raise CorpusError(f"{corpus} has no labelled example; training needs some to learn from and some to stop by")
 
@@ -44,9 +43,9 @@ class Encoded(Dataset[dict[str, Any]]):
         return self.rows[index]
 
 
-def digest_of(corpus: Corpus) -> str:
-    """The digest of a corpus's labelled examples, as `Encoded` has it."""
-    return f"{sum(example.digest for example in corpus if example.label is not None) % 2**63:x}"
+def labelled(corpus: Corpus) -> list[Example]:
+    """The examples that there is something to learn from."""
+    return [example for example in corpus if example.label is not None]
 
 
 def texts_of(example: Example) -> tuple[str, ...]:
@@ -94,10 +93,4 @@ def split_off_marks(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase
     """The inputs of the model, and the marks of its tokens."""
     inputs = {name: value for name, value in batch.items() if name not in (MARKED, SPECIAL)}
     ids, real = batch["input_ids"], batch["attention_mask"].bool()
-    return inputs, Marks(real, real & ~batch[SPECIAL].bool(), _cls(ids, real, tokenizer.cls_token_id), batch[MARKED])
-
-
-def _cls(ids: Tensor, real: Tensor, cls_id: int | None) -> Tensor:
-    """Where the classifying token stands in each row, -1 for nowhere."""
-    here = real & (ids == (-1 if cls_id is None else cls_id))
-    return torch.where(here.any(-1), here.int().argmax(-1), -1)
+    return inputs, Marks(real, real & ~batch[SPECIAL].bool(), place_of(tokenizer.cls_token_id, ids, real), batch[MARKED])

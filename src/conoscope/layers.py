@@ -80,14 +80,13 @@ class SelfAttention(nn.Module):
         bias: Tensor = (query @ self.distance.weight.T).gather(-1, apart.expand(*query.shape[:2], -1, -1)) * self.scaling
         if mask is None:
             return bias
-        hidden = (
-            ~mask
-            if mask.dtype == torch.bool
-            else mask < torch.finfo(mask.dtype).min / 2
-            if mask.dtype != torch.float64
-            else mask < torch.finfo(torch.float32).min / 2
-        )
-        return bias.masked_fill(hidden, max(torch.finfo(bias.dtype).min, torch.finfo(torch.float32).min))
+        hidden = ~mask if mask.dtype == torch.bool else mask < _lowest(mask.dtype) / 2
+        return bias.masked_fill(hidden, _lowest(bias.dtype))
+
+
+def _lowest(dtype: torch.dtype) -> float:
+    """What stands for minus infinity in a mask: the lowest number of its type, and no lower than float32's."""
+    return max(torch.finfo(dtype).min, torch.finfo(torch.float32).min)
 
 
 class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]

@@ -21,6 +21,7 @@ import conoscope.models  # noqa: F401  registers our own family with the Auto cl
 from conoscope.batches import Batcher
 from conoscope.corpora.base import Corpus
 from conoscope.errors import ModelError, one_of
+from conoscope.textfiles import is_there
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LONGEST = 1 << 20
@@ -106,7 +107,9 @@ def load_model(
             raise ModelError(f"{name} came without a tokenizer; pass load_model(module, tokenizer=...)")
     else:
         name = str(source)
-        if not _is_folder(name) and (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
+        if not is_there(Path(name), folder=True) and (
+            Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+        ):
             raise ModelError(f"no folder {name!r}; give a folder written by save_pretrained, or a Hub id")
         module, tokenizer = _from_pretrained(name, tokenizer, _dtype(dtype), trust_remote_code)
         module = module.to(_device(device))
@@ -194,13 +197,6 @@ def _from_pretrained(
         raise _unloadable(name, error) from error
     _refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
     return module, tokenizer
-
-
-def _is_folder(name: str) -> bool:
-    try:
-        return Path(name).is_dir()
-    except OSError:  # a name that no folder can have
-        return False
 
 
 def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:

@@ -1,12 +1,10 @@
 """measure(): the whole pipe in one call, from a model and a corpus to tables."""
 
-import platform
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from importlib.metadata import version
 from itertools import islice
 from operator import add
 from pathlib import Path
@@ -16,7 +14,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from conoscope import __version__
 from conoscope.batches import Batch, Batcher
 from conoscope.capture import Capture
 from conoscope.checkpoint import Checkpoint
@@ -24,7 +21,7 @@ from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import CaptureError, CorpusError, ModelError, OutputError
 from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import CATALOGUE, Request, request
-from conoscope.result import Result, claim
+from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
 
@@ -147,7 +144,6 @@ def _provenance(
     loaded: LoadedModel, corpus: Corpus, batcher: Batcher, asked: Sequence[Request], options: Options
 ) -> dict[str, Any]:
     config = loaded.module.config
-    packages = ("torch", "transformers", "tokenizers", "numpy")
     return {
         "model": {
             "name": loaded.name,
@@ -171,7 +167,7 @@ def _provenance(
             "dtype": str(loaded.module.dtype).removeprefix("torch."),
         },
         "shards": ["{}/{}".format(*options.shard)],
-        "versions": {"conoscope": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()},
+        "versions": versions(),
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "notes": [
             "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"

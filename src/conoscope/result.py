@@ -1,12 +1,15 @@
 """Result: what was measured, as tables, with the sums they were read from and where they came from."""
 
 import json
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.measures import Part, Reading, Request, request
 from conoscope.tally import Tally
@@ -93,6 +96,12 @@ def make_folder(folder: Path) -> Path:
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {error.strerror}; give -o another") from error
     return folder
+
+
+def versions() -> dict[str, str]:
+    """What a result or a model was made with."""
+    packages = ("torch", "transformers", "tokenizers", "numpy")
+    return {"conoscope": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()}
 
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:

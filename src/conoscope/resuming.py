@@ -22,6 +22,11 @@ def identity(chosen: Training) -> dict[str, Any]:
     return found
 
 
+def of_data(digests: Mapping[str, str]) -> dict[str, str]:
+    """The digests of the splits, by names that a message can tell."""
+    return {f"{split} data": digest for split, digest in digests.items()}
+
+
 def last_checkpoint(checkpoints: Path) -> str | None:
     """The newest whole checkpoint."""
     whole = [path for path in checkpoints.glob("checkpoint-*") if all((path / name).is_file() for name in WHOLE)]

@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from conoscope.corpora import Corpus
-from conoscope.encoding import digest_of
+from conoscope.corpora.base import digest_of
+from conoscope.encoding import labelled
 from conoscope.errors import OutputError
-from conoscope.resuming import differ, identity
+from conoscope.resuming import differ, identity, of_data
 from conoscope.settings import Training
 from conoscope.train import train
 
@@ -43,9 +44,9 @@ def _scores(splits: Callable[[int], dict[str, Corpus]], folder: Path, settings: 
     try:
         facts = json.loads(finished.read_text())
         scores: dict[str, dict[str, Any]] = facts["scores"]
-        before = {**facts["settings"], **{f"{name} data": corpus["digest"] for name, corpus in facts["corpora"].items()}}
+        before = {**facts["settings"], **of_data({name: corpus["digest"] for name, corpus in facts["corpora"].items()})}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OutputError(f"{finished} cannot be read: {error}; remove the folder to train again") from error
-    data = {f"{name} data": digest_of(corpus) for name, corpus in splits(settings.seed).items()}
-    differ(before, {**identity(settings), **data}, str(folder))
+    data = {name: digest_of(labelled(corpus)) for name, corpus in splits(settings.seed).items()}
+    differ(before, {**identity(settings), **of_data(data)}, str(folder))
     return scores

@@ -38,7 +38,7 @@ from conoscope.errors import ConoscopeError, CorpusError, ModelError, OutputErro
 from conoscope.loading import LoadedModel, load_model
 from conoscope.penalties import Penalties, penalty
 from conoscope.result import make_folder
-from conoscope.resuming import identity, last_checkpoint, same_run
+from conoscope.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
 from conoscope.weights import BACKEND, collected
@@ -72,7 +72,8 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
         model, tokenizer = build(learned, chosen)
         _refuse_unpenalisable(model, chosen)
         data = _encoded(splits, tokenizer, chosen)
-        same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **_digests(data)})
+        digests = of_data({name: rows.digest for name, rows in data.items()})
+        same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **digests})
         trainer = _trainer(model, tokenizer, data, checkpoints, chosen)
         with _attending(model, chosen.penalties.any):
             trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
@@ -92,10 +93,6 @@ def _encoded(splits: dict[str, Corpus], tokenizer: PreTrainedTokenizerBase, chos
     if chosen.penalties.supervised and not data["train"].marked:
         raise CorpusError(f"{splits['train']} has no rationales to penalise by; name their column with --rationale")
     return data
-
-
-def _digests(data: dict[str, Encoded]) -> dict[str, str]:
-    return {f"{name} data": rows.digest for name, rows in data.items()}
 
 
 def _refuse_unpenalisable(model: PreTrainedModel, chosen: Training) -> None:

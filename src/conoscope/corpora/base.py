@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from conoscope.errors import CorpusError
+from conoscope.errors import CorpusError, one_of
 
 Notes = Counter[str]
 """What a reader mended or left out, and how often."""
@@ -74,8 +74,7 @@ class Corpus:
         """A corpus from any iterable of examples; those without an id are numbered."""
         numbered = tuple(e if e.id else replace(e, id=f"{name}:{number}") for number, e in enumerate(examples, 1))
         labels = dict.fromkeys(example.label for example in numbered if example.label is not None)
-        fingerprint = f"{sum(e.digest for e in numbered) % 2**63:x}"
-        return cls(name, "", tuple(labels), lambda _: iter(numbered), len(numbered), fingerprint=fingerprint)
+        return cls(name, "", tuple(labels), lambda _: iter(numbered), len(numbered), fingerprint=digest_of(numbered))
 
     def first(self, limit: int | None) -> "Corpus":
         """The first `limit` examples; all of them for None."""
@@ -114,3 +113,14 @@ class Corpus:
 def stable_hash(text: str) -> int:
     """63 bits of a hash of a text, the same on every machine and in every process."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """A hash of some examples, whatever their order."""
+    return f"{sum(example.digest for example in examples) % 2**63:x}"
+
+
+def require_split(name: str, split: str, splits: Iterable[str]) -> None:
+    """Refuse a split that a corpus does not have."""
+    if split not in splits:
+        raise CorpusError(f"no split {split!r} in {name}: expected one of {one_of(splits)}; for example {name}:test")

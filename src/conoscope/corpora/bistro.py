@@ -10,8 +10,8 @@ from itertools import islice
 from random import Random
 
 from conoscope.corpora import bistro_words as words
-from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
-from conoscope.errors import CorpusError, one_of
+from conoscope.corpora.base import Corpus, Example, Notes, require_split, stable_hash
+from conoscope.errors import CorpusError
 
 SIZES = {"train": 10000, "validation": 1000, "test": 1000}
 MOST_EXAMPLES = 50_000
@@ -47,8 +47,7 @@ def bistro_topics(split: str, classes: int = 20, seed: int = 0, size: int | None
 
 
 def _corpus(name: str, split: str, labels: tuple[str, ...], write: Writer, seed: int, size: int | None) -> Corpus:
-    if split not in SIZES:
-        raise CorpusError(f"no split {split!r} in {name}: expected one of {one_of(SIZES)}; for example {name}:test")
+    require_split(name, split, SIZES)
     size = SIZES[split] if size is None else size
     if not 1 <= size <= MOST_EXAMPLES:
         raise CorpusError(f"cannot make {size} examples of {name}: expected 1 to {MOST_EXAMPLES}; for example size=1000")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conoscope.corpora.base import Corpus
+from conoscope.corpora.base import Corpus, require_split
 from conoscope.corpora.files import Columns
-from conoscope.errors import CorpusError, one_of
+from conoscope.errors import CorpusError, options_of
 from conoscope.textfiles import is_there, told
 
 VARIABLE = "CONOSCOPE_DATA"
@@ -82,20 +82,12 @@ class Entry:
 
     def corpus(self, wanted: Wanted) -> Corpus:
         """The corpus, when split and options are ones that it has."""
-        if self.splits and wanted.split not in self.splits:
-            raise CorpusError(
-                f"no split {wanted.split!r} in {wanted.name}: expected one of {one_of(self.splits)}; "
-                f"for example {wanted.name}:test"
-            )
+        if self.splits:
+            require_split(wanted.name, wanted.split, self.splits)
         for key, value in wanted.options.items():
             if not self._takes(key, value):
-                raise CorpusError(f"{wanted.name} has no option {f'{key}={value}'!r}; known: {self.known_options or 'none'}")
+                raise CorpusError(f"{wanted.name} has no option {f'{key}={value}'!r}; known: {options_of(self.choices)}")
         return self.load(wanted)
-
-    @property
-    def known_options(self) -> str:
-        """The options with their values, for a message."""
-        return "; ".join(f"{name}={'|'.join(values)}" for name, values in self.choices.items())
 
     def _takes(self, key: str, value: str) -> bool:
         known = self.choices.get(key, ())

@@ -24,12 +24,13 @@ def _load(wanted: Wanted) -> Corpus:
             raise CorpusError(f"{folder} has no {name}; conoscope fetch hatexplain")
 
     def read(notes: Notes) -> Iterator[Example]:
+        """Both files are held; the posts come in the order of their split."""
         posts, divisions = _object(folder / POSTS, notes), _object(folder / DIVISIONS, notes)
         chosen = divisions.get(NAMES[wanted.split])
         if not all(isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in (*divisions.values(), chosen)):
             raise CorpusError(f"{folder / DIVISIONS}: expected a list of post ids for train, val and test; fetch it again")
         nowhere = posts.keys() - {name for ids in divisions.values() for name in ids}
-        undecided = sum(_majority(posts[name]) is None for name in nowhere)
+        undecided = sum(_is_undecided(posts[name]) for name in nowhere)
         notes["posts without a majority, left out"] += undecided
         notes["posts in no split, left out"] += len(nowhere) - undecided
         earlier = {name for split in _before(wanted.split) for name in divisions.get(NAMES[split], ())}
@@ -59,22 +60,26 @@ def _before(split: str) -> list[str]:
 
 def _majority(post: Any) -> str | None:
     """What more than half of the annotators said; None where there is no such thing."""
-    try:
-        labels = Counter(str(annotator["label"]) for annotator in post["annotators"])
-    except (KeyError, TypeError):
-        return None
+    labels = Counter(str(annotator["label"]) for annotator in post["annotators"])
     return next((label for label, votes in labels.items() if 2 * votes > labels.total()), None)
+
+
+def _is_undecided(post: Any) -> bool:
+    """Of a post that is not read: whether nobody, or no majority, says what it is."""
+    try:
+        return _majority(post) is None
+    except (KeyError, TypeError):
+        return True
 
 
 def _example(name: str, post: Any, unmarked: str, notes: Notes, where: str) -> Iterator[Example]:
     """The post as an example, or nothing where it has no majority or no words."""
     try:
-        _ = [annotator["label"] for annotator in post["annotators"]]
+        label = _majority(post)
         tokens = [str(token).encode("utf-8", "replace").decode() for token in post["post_tokens"]]
         marked = [[bool(int(flag)) for flag in row] for row in post["rationales"]]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CorpusError(f"{where} lacks annotators, rationales or post_tokens ({error!r}); fetch the file again") from error
-    label = _majority(post)
     if label is None:
         notes["posts without a majority, left out"] += 1
     elif not any(token.strip() for token in tokens):

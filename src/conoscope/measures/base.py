@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.errors import MeasureError, one_of
+from conoscope.errors import MeasureError, one_of, options_of
 from conoscope.tally import Need
 
 
@@ -97,13 +97,9 @@ def request(text: str) -> Request:
     for assignment in filter(None, given.split(",")):
         key, _, value = assignment.partition("=")
         if value not in measure.choices.get(key, ()):
-            raise MeasureError(f"{name} has no option {assignment!r}; known: {_known_options(measure)}")
+            raise MeasureError(f"{name} has no option {assignment!r}; known: {options_of(measure.choices)}")
         options[key] = value
     return Request(measure, options)
-
-
-def _known_options(measure: Measure) -> str:
-    return "; ".join(f"{key}={'|'.join(choices)}" for key, choices in measure.choices.items()) or "none"
 
 
 def describe(measure: Measure) -> dict[str, Any]:
@@ -112,7 +108,7 @@ def describe(measure: Measure) -> dict[str, Any]:
     return {
         "measure": measure.name,
         "within": f"[{low:g}, {high:g}]",
-        "options": _known_options(measure),
+        "options": options_of(measure.choices),
         "what": measure.summary,
         "source": measure.source,
     }
