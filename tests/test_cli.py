@@ -155,7 +155,7 @@ def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, ca
     assert "is empty" in refusal(capsys, "measure", model, tmp_path / "empty.csv")
     assert "row.csv:3: the column 'text' has no text" in refusal(capsys, "measure", model, tmp_path / "row.csv")
     assert "has the label 'neutral'" in refusal(capsys, "measure", model, tmp_path / "odd.csv")
-    assert "no measure 'gates'; known measures: attention_entropy, sim" in refusal(
+    assert "no measure 'gates'; known measures: attention_entropy, capacity, class_cones" in refusal(
         capsys, "measure", model, "bistro:test", "-m", "gates"
     )
     assert "no folder" in refusal(capsys, "measure", tmp_path / "no-model", "bistro:test")
@@ -194,7 +194,7 @@ def test_a_shard_that_makes_no_sense_is_refused(shard: str, capsys: pytest.Captu
 
 
 def test_a_shard_with_nothing_in_it_says_so_and_merges(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["measure", str(model), "bistro:test", "--limit", "2", "--shard"]
+    command = ["measure", str(model), "bistro:test", "--limit", "2", "-m", "sim", "--shard"]
     for number in (1, 2, 3):
         assert main([*command, f"{number}/3", "-o", str(tmp_path / str(number))]) == 0
     assert "nothing to measure in this shard; its sums are kept" in capsys.readouterr().err
@@ -292,3 +292,11 @@ def test_the_command_line_and_the_library_have_the_same_defaults() -> None:
         assert {name: getattr(kind(), name) for name in given if hasattr(kind(), name)} == {
             name: value for name, value in given.items() if hasattr(kind(), name)
         }
+
+
+def test_the_weights_are_measured_without_a_corpus(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(model), "-o", str(tmp_path / "out")]) == 0
+    assert "directionality, by layer" in capsys.readouterr().out
+    assert (tmp_path / "out" / "directionality.heads.csv").is_file()
+    assert main(["measure", str(model), "-m", "sim"]) == 2
+    assert "sim cannot be measured without texts; give a corpus" in capsys.readouterr().err

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from conoscope.cli import main
+from conoscope.corpora import Example
 from conoscope.figures import positions
+from conoscope.loading import LoadedModel
+from conoscope.pipeline import measure
 
 HEADS = {".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG", ".html": b"<!DOCTYPE html>", ".json": b"{"}
 
@@ -44,3 +47,19 @@ def test_a_form_that_is_not_known_and_a_folder_that_is_not_there(tmp_path: Path,
 
 def test_the_spec_is_vega_lite() -> None:
     assert "vega-lite" in json.loads(positions(5, 4).to_json())["$schema"]
+
+
+def test_the_figure_of_capacity_shows_the_last_layer_with_both_bounds(pure: LoadedModel, tmp_path: Path) -> None:
+    texts = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]
+    measure(pure, texts, ["capacity"], out=tmp_path / "out")
+    assert main(["figure", "capacity", str(tmp_path / "out"), "-o", str(tmp_path / "capacity.json")]) == 0
+    spec = json.loads((tmp_path / "capacity.json").read_text())
+    assert [layer["encoding"]["y"]["field"] for layer in spec["layer"]] == ["value", "simplex", "random"]
+    (rows,) = spec["datasets"].values()
+    assert {row["layer"] for row in rows} == {3}
+    assert {row["simplex"] for row in rows} == {-1.0}
+
+
+def test_a_figure_of_capacity_without_a_folder_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figure", "capacity", "-o", str(tmp_path / "c.svg")]) == 2
+    assert "a figure of capacity needs a measured folder" in capsys.readouterr().err

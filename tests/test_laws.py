@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conoscope.statistics import ByKey, Directions, Gram, Histogram, Moments, Sample, Statistic
+from conoscope.samples import ByKey, Constant, Sample, names_of
+from conoscope.statistics import Covariance, Directions, Gram, Histogram, Moments, Statistic
 
-EDGES = (-1.0, 0.0, 0.5, 2.0)
+EDGES = (-1.0, 0.5, 7)
 
 
 def data(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor, list[str]]:
@@ -33,12 +34,17 @@ MAKERS: dict[str, Maker] = {
     "Directions": lambda x, keep, ranks, keys: Directions.of(x, keep),
     "Gram": lambda x, keep, ranks, keys: Gram.of(x, keep),
     "Moments": lambda x, keep, ranks, keys: Moments.of(with_gaps(x), keep),
-    "Histogram": lambda x, keep, ranks, keys: Histogram.of(with_gaps(x) - 5, keep, EDGES),
-    "Sample": lambda x, keep, ranks, keys: Sample.of(x[:, 0], ranks, 7),
+    "Histogram": lambda x, keep, ranks, keys: Histogram.of(with_gaps(x) - 5, keep, *EDGES),
+    "Covariance": lambda x, keep, ranks, keys: Covariance.of(x, keep),
+    "Sample": lambda x, keep, ranks, keys: Sample.of(torch.zeros_like(ranks), ranks, x[:, 0], names_of(keys), 7, 1),
+    "Sample of groups": lambda x, keep, ranks, keys: Sample.of(ranks % 5, ranks // 5, x[:, 0], names_of(keys), 3, 3),
+    "Constant": lambda x, keep, ranks, keys: Constant.of(torch.ones(2 if len(x) else 0, dtype=torch.float64)),
     "ByKey": lambda x, keep, ranks, keys: ByKey.of(keys, Moments, with_gaps(x), keep),
-    "ByKey of Sample": lambda x, keep, ranks, keys: ByKey.of(keys, Sample, x[:, 0], ranks, 3),
+    "ByKey of Sample": lambda x, keep, ranks, keys: ByKey.of(
+        keys, Sample, torch.zeros_like(ranks), ranks, x[:, 0], names_of(keys), 3, 1
+    ),
 }
-EXACT = {"count", "zeros", "undefined", "counts", "edges", "size", "ranks", "values"}
+EXACT = {"count", "zeros", "undefined", "counts", "edges", "limits", "groups", "ranks", "values", "names", "value"}
 
 
 def assert_same(one: Statistic, other: Statistic) -> None:
@@ -102,10 +108,30 @@ def test_the_law_catches_a_dropped_cross_term() -> None:
 def test_histograms_of_different_edges_do_not_add_up() -> None:
     x, keep = torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.bool)
     with pytest.raises(ValueError, match="different edges"):
-        Histogram.of(x, keep, (0.0, 1.0)) + Histogram.of(x, keep, (0.0, 2.0))
+        Histogram.of(x, keep, 0.0, 1.0, 2) + Histogram.of(x, keep, 0.0, 2.0, 2)
 
 
 def test_samples_of_different_sizes_do_not_add_up() -> None:
-    values, ranks = torch.zeros(2, 1, dtype=torch.float64), torch.arange(2)
+    items = (torch.zeros(2).long(), torch.arange(2), torch.zeros(2, 1, dtype=torch.float64), names_of(["a", "b"]))
     with pytest.raises(ValueError, match="different sizes"):
-        Sample.of(values, ranks, 1) + Sample.of(values, ranks, 2)
+        Sample.of(*items, 1, 1) + Sample.of(*items, 2, 1)
+
+
+def test_constants_that_differ_do_not_add_up() -> None:
+    with pytest.raises(ValueError, match="constants that differ"):
+        Constant.of(torch.ones(1)) + Constant.of(torch.zeros(1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 4), st.integers(1, 4))
+def test_what_a_sample_does_not_admit_would_not_enter_it(seed: int, count: int, size: int, most: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    groups, ranks = torch.randint(0, 6, (2 * count,), generator=draw), torch.randperm(2 * count, generator=draw)
+    values, names = torch.randn(2 * count, 2, generator=draw), names_of(["x"] * 2 * count)
+    first, second = (
+        Sample.of(groups[part], ranks[part], values[part], names[part], size, most)
+        for part in (slice(None, count), slice(count, None))
+    )
+    let_in = first.admits(groups[count:], ranks[count:])
+    third = Sample.of(*(array[count:][let_in] for array in (groups, ranks, values, names)), size, most)
+    assert_same(first + third, first + second)

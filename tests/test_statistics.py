@@ -5,7 +5,8 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from conoscope.statistics import ByKey, Directions, Gram, Histogram, Moments, Sample
+from conoscope.samples import ByKey, Sample, names_of
+from conoscope.statistics import Directions, Gram, Histogram, Moments
 
 KEEP = torch.ones(6, dtype=torch.bool)
 
@@ -71,16 +72,19 @@ def test_the_spread_of_one_number_is_not_defined() -> None:
 def test_histogram_counts_equal_numpy() -> None:
     x = vectors(200)[:, 0]
     edges = (-1.0, 0.0, 1.0)
-    found = Histogram.of(x, torch.ones(200, dtype=torch.bool), edges)
+    found = Histogram.of(x, torch.ones(200, dtype=torch.bool), edges[0], edges[1] - edges[0], len(edges))
     inside = np.histogram(x.numpy(), edges)[0]
     assert found.counts.tolist() == [int((x < -1).sum()), *inside, int((x >= 1).sum())]
 
 
 def test_a_sample_is_complete_while_there_is_room_and_holds_the_smallest_after() -> None:
     values, ranks = vectors(), torch.tensor([5, 3, 9, 1, 7, 2])
-    assert len(Sample.of(values, ranks, 10).values) == 6
-    assert Sample.of(values, ranks, 3).ranks.tolist() == [1, 2, 3]
-    torch.testing.assert_close(Sample.of(values, ranks, 3).values, values[[3, 5, 1]])
+    items = (torch.zeros(6).long(), ranks, values, names_of(list("abcdef")))
+    assert len(Sample.of(*items, 10, 1).values) == 6
+    three = Sample.of(*items, 3, 1)
+    assert three.ranks.tolist() == [1, 2, 3]
+    torch.testing.assert_close(three.values, values[[3, 5, 1]])
+    assert three.texts() == ["d", "f", "b"]
 
 
 def test_by_key_keeps_one_statistic_per_key() -> None:
@@ -93,3 +97,30 @@ def test_by_key_keeps_one_statistic_per_key() -> None:
 def test_shapes_are_checked_at_every_boundary_under_pytest() -> None:
     with pytest.raises(TypeCheckError):
         Directions.of(vectors(), torch.ones(5, dtype=torch.bool))
+
+
+def test_a_sample_of_groups_keeps_the_smallest_groups_and_of_each_the_smallest_ranks() -> None:
+    groups, ranks = torch.tensor([7, 2, 7, 2, 9, 2]), torch.tensor([5, 3, 1, 2, 0, 1])
+    found = Sample.of(groups, ranks, vectors(), names_of(list("abcdef")), 2, 2)
+    assert found.groups.tolist() == [2, 2, 7, 7]
+    assert found.ranks.tolist() == [1, 2, 1, 5]
+    assert found.texts() == ["f", "d", "c", "a"]
+
+
+def test_a_name_is_cut_between_characters() -> None:
+    assert Sample.of(KEEP[:1].long(), KEEP[:1].long(), vectors(1), names_of(["é" * 40]), 1, 1).texts() == ["é" * 32]
+
+
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+def test_singular_values_are_those_of_the_matrix(shift: float) -> None:
+    x = vectors(30, 5) + shift
+    keep = torch.arange(30) % 3 > 0
+    found = Gram.of(x, keep)
+    expected = np.linalg.svd(x[keep].numpy(), compute_uv=False)
+    np.testing.assert_allclose(found.spectrum.numpy(), expected, rtol=1e-9)
+    torch.testing.assert_close(found.vectors, x[keep].sum(0))
+
+
+def test_fewer_vectors_than_coordinates_have_no_further_singular_values() -> None:
+    found = Gram.of(vectors(3, 8), torch.ones(3, dtype=torch.bool)).spectrum
+    assert int((found > 0).sum()) == 3

@@ -105,10 +105,14 @@ def _penalty_options(group: "argparse._ArgumentGroup") -> None:
 
 def _measure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", help="a folder written by save_pretrained, or a Hub id")
-    command.add_argument("corpus", help="a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT")
     command.add_argument(
-        "-m", "--measure", action="append", metavar="NAME", help="a measure, as sim or sim:mask=real; again for more; default all"
-    )
+        "corpus", nargs="?",
+        help="a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT; none to measure the weights alone",
+    )  # fmt: skip
+    command.add_argument(
+        "-m", "--measure", action="append", metavar="NAME",
+        help="a measure, as sim or sim:mask=real; again for more; default all that fit",
+    )  # fmt: skip
     command.add_argument("-o", "--out", help="the folder for tables (parquet, CSV), provenance and sums")
     command.add_argument("--batch-size", type=_positive, default=32, help="texts in a batch")
     command.add_argument("--limit", type=_positive, metavar="N", help="only the first N texts")
@@ -142,10 +146,14 @@ def _compare_options(command: argparse.ArgumentParser) -> None:
 
 
 def _figure_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", choices=("positions",), help="positions: products of sinusoidal positions")
+    command.add_argument(
+        "name", choices=("positions", "capacity"),
+        help="positions: products of sinusoidal positions; capacity: cosines between class directions",
+    )  # fmt: skip
+    command.add_argument("results", nargs="*", metavar="OUT", help="capacity: folders written by conoscope measure")
     command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
-    command.add_argument("--count", type=_positive, default=100, help="how many positions")
-    command.add_argument("--width", type=_positive, default=50, help="coordinates of a position")
+    command.add_argument("--count", type=_positive, default=100, help="positions: how many")
+    command.add_argument("--width", type=_positive, default=50, help="positions: coordinates of each")
 
 
 def _corpus_options(command: argparse.ArgumentParser) -> None:

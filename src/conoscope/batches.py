@@ -1,8 +1,11 @@
 """Batches: what a model reads of some examples, and what we know of every token."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +13,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.corpora.base import Example
+from conoscope.corpora.base import Example, stable_hash
 from conoscope.errors import CorpusError, ModelError
 
 KINDS = ("special", "punctuation", "other")
@@ -23,7 +26,8 @@ class Batch:
 
     `real`: not padding. `kind`: an index into KINDS, -1 on pads. `unknown`: out of the vocabulary. `word`: which
     whitespace word of the example the token ends in, -1 for none. `cls`: where the classifying token stands in each
-    row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none.
+    row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
+    `place`: the example's number in the corpus. `spelling`: the text of every token id.
     """
 
     inputs: Mapping[str, Tensor]
@@ -33,7 +37,10 @@ class Batch:
     word: Int[Tensor, "b t"]
     cls: Int[Tensor, " b"]
     label: Int[Tensor, " b"]
+    place: Int[Tensor, " b"]
     ids: tuple[str, ...]
+    classes: int = 0
+    spelling: Mapping[int, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
@@ -48,10 +55,11 @@ class Batch:
             word=torch.full_like(input_ids, -1),
             cls=none if at is None else at,
             label=none,
+            place=torch.arange(1, rows + 1, device=input_ids.device),
             ids=tuple(str(row) for row in range(rows)),
         )
 
-    @property
+    @cached_property
     def content(self) -> Bool[Tensor, "b t"]:
         """Real tokens that are neither special nor out of the vocabulary."""
         return self.real & (self.kind != SPECIAL) & ~self.unknown
@@ -61,10 +69,25 @@ class Batch:
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
         return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()}, **moved)
 
-    def rows(self, count: int) -> "Batch":
-        """The first `count` rows."""
-        cut = {f.name: getattr(self, f.name)[:count] for f in fields(self) if f.name != "inputs"}
-        return replace(self, inputs={name: tensor[:count] for name, tensor in self.inputs.items()}, **cut)
+    @cached_property
+    def _found(self) -> dict[Hashable, Any]:
+        return {}
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What `compute` answers, computed for this batch only once."""
+        if key not in self._found:
+            self._found[key] = compute()
+        return self._found[key]
+
+    @cached_property
+    def example_ranks(self) -> Int[Tensor, " b"]:
+        """A hash of each example's id: what a sample of examples goes by."""
+        return mixed(torch.tensor([stable_hash(name) for name in self.ids], device=self.real.device))
+
+    @cached_property
+    def token_ranks(self) -> Int[Tensor, "b t"]:
+        """A hash of each token's example and place in it, wherever the padding is: what a sample of tokens goes by."""
+        return mixed(self.example_ranks[:, None] + self.real.cumsum(-1))
 
 
 class Batcher:
@@ -77,16 +100,20 @@ class Batcher:
         self.tokenizer, self.labels, self.last_classifies = tokenizer, labels, last_classifies
         self.max_length, self.vocabulary = limits
         self.truncated = 0
+        self._spelling: dict[int, str] = {}
         self._punctuation: dict[int, bool] = {}
 
-    def batches(self, examples: Iterable[Example], size: int) -> Iterator[Batch]:
-        """Batches of `size` examples of like length; the order of the examples is not kept."""
-        ordered = sorted(examples, key=lambda example: len(example.text) + len(example.pair or ""))
-        for alike in ([e for e in ordered if e.pair is None], [e for e in ordered if e.pair is not None]):
-            yield from (self.batch(alike[start : start + size]) for start in range(0, len(alike), size))
+    def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
+        """Batches of `size` examples of like length; the order of the examples is not kept. `places`: their numbers."""
+        numbered = zip(examples, count(1) if places is None else places, strict=False)
+        ordered = sorted(numbered, key=lambda pair: len(pair[0].text) + len(pair[0].pair or ""))
+        for alike in ([p for p in ordered if p[0].pair is None], [p for p in ordered if p[0].pair is not None]):
+            for start in range(0, len(alike), size):
+                chosen, numbers = zip(*alike[start : start + size], strict=True)
+                yield replace(self.batch(chosen), place=torch.tensor(numbers))
 
     def batch(self, examples: Sequence[Example]) -> Batch:
-        """One batch of these examples: all of them pairs, or none."""
+        """One batch of these examples, numbered from 1: all of them pairs, or none."""
         pairs = [e.pair for e in examples if e.pair is not None]
         assert len(pairs) in (0, len(examples)), "a text beside pairs would be read as a pair with nothing"
         least = 1 + self.tokenizer.num_special_tokens_to_add(pair=bool(pairs))
@@ -116,7 +143,10 @@ class Batcher:
             word=torch.from_numpy(np.stack([words_of(e, o, s) for e, o, s in zip(examples, offsets, sequences, strict=True)])),
             cls=self._cls(ids, real),
             label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
+            place=torch.arange(1, len(examples) + 1),
             ids=tuple(e.id for e in examples),
+            classes=1 + max(self.labels.values(), default=-1),
+            spelling=self._spelling,
         )
 
     def _refuse_unreadable(self, examples: Sequence[Example], ids: Tensor, real: Bool[Tensor, "b t"]) -> None:
@@ -141,8 +171,9 @@ class Batcher:
         special = torch.tensor(sorted({*self.tokenizer.all_special_ids} - {self._unknown_id}), dtype=ids.dtype)
         distinct = ids.unique().tolist()
         for token in distinct:
-            if token not in self._punctuation:
-                self._punctuation[token] = _is_punctuation(self.tokenizer.decode([token]))
+            if token not in self._spelling:
+                self._spelling[token] = self.tokenizer.decode([token])
+                self._punctuation[token] = _is_punctuation(self._spelling[token])
         punctuation = torch.tensor([token for token in distinct if self._punctuation[token]], dtype=ids.dtype)
         kind = torch.where(torch.isin(ids, punctuation), PUNCTUATION, OTHER)
         kind = torch.where(torch.isin(ids, special), SPECIAL, kind)
@@ -153,6 +184,13 @@ class Batcher:
             return place_of(self.tokenizer.cls_token_id, ids, real)
         last = ids.shape[1] - 1 - real.flip(-1).int().argmax(-1)
         return torch.where(real.any(-1) & self.last_classifies, last, -1)
+
+
+def mixed(x: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
+    """63 bits that look random, the same ones for the same number (the finalizer of splitmix64)."""
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return (x ^ ((x >> 31) & ((1 << 33) - 1))) & torch.iinfo(torch.int64).max
 
 
 def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:

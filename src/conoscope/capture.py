@@ -21,7 +21,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from conoscope.batches import Batch
 from conoscope.errors import CaptureError
-from conoscope.traces import Receive, Recorder, Trace
+from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace
 from conoscope.wiring import Attended, Log, Wiring, find_wiring, logged
 
 Mode = Literal["kv", "full"]
@@ -111,18 +111,21 @@ class Capture:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
 
-    def __call__(self, batch: Batch, receive: Receive) -> Float[Tensor, "..."]:
-        """Run one batch; the answer is the model's logits, or its last hidden state where it has none."""
+    def __call__(self, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> Float[Tensor, "..."]:
+        """Run one batch; what is returned is the model's logits, or its last hidden state where it has none.
+
+        After the pass `answer` is handed, for each layer, what the classifier reads of it.
+        """
         batch = batch.to(self.module.device)
         if self.wiring is None:
-            self.wiring = self._calibrate(batch.rows(2))
+            self.wiring = self._calibrate(_random_batch(self.module))
             for module in self.wiring.modules():
                 handle = module.register_forward_hook(_watch)
                 self._stack.callback(handle.remove)
-        recorder = Recorder(self.wiring, batch, receive)
+        recorder = Recorder(self.wiring, batch, receive, answer)
         with _recording(recorder):
             result = _answer(self.module, batch)
-        recorder.close()
+            recorder.answered(result if result.ndim == 2 else None)
         return result
 
     def _calibrate(self, batch: Batch) -> Wiring:
@@ -140,7 +143,7 @@ class Capture:
             raise CaptureError(
                 f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected"
             )
-        return find_wiring(log, states)
+        return find_wiring(log, states, batch.real)
 
 
 def _watch(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
@@ -209,10 +212,12 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
 
 
 def _random_batch(module: PreTrainedModel) -> Batch:
-    """Three rows of random tokens, two of them padded."""
-    real = torch.arange(11) < torch.tensor([[11], [7], [4]])
-    pad = module.config.get_text_config().pad_token_id or 0
+    """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
+    config = module.config.get_text_config()
+    longest = min(11, max(3, (getattr(config, "max_position_embeddings", None) or 15) - 4))
+    real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
+    pad = config.pad_token_id or 0
     known = torch.arange(module.get_input_embeddings().num_embeddings)
     known = known[known != pad]
     ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
-    return Batch.of_ids(ids.where(real, pad), real)
+    return Batch.of_ids(ids.where(real, pad), real).to(module.device)

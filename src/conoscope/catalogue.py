@@ -1,5 +1,7 @@
 """What there is: measures, corpora and presets, as text."""
 
+from typing import Any
+
 from conoscope.corpora import CORPORA, Entry
 from conoscope.errors import ConoscopeError, options_of
 
@@ -25,6 +27,7 @@ def _options(entry: Entry) -> str:
     return f" (options: {options_of(entry.choices)})" if entry.choices else ""
 
 
-def _block(described: dict[str, str]) -> str:
+def _block(described: dict[str, Any]) -> str:
     facts = "; ".join((f"within {described['within']}", f"options: {described['options']}", described["source"]))
-    return f"{described['measure']}\n  {described['what']}\n  {facts}"
+    tables = "".join(f"\n  {table}" for table in described["tables"])
+    return f"{described['measure']}\n  {described['what']}\n  {facts}{tables}"

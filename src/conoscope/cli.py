@@ -53,16 +53,17 @@ def _compare(given: argparse.Namespace) -> None:
 
 
 def _figure(given: argparse.Namespace) -> None:
-    from conoscope.figures import FIGURES, save
+    from conoscope.figures import capacity, positions, save
 
-    print(save(FIGURES[given.name](given.count, given.width), given.out))
+    chart = positions(given.count, given.width) if given.name == "positions" else capacity(given.results)
+    print(save(chart, given.out))
 
 
 def _measure(given: argparse.Namespace) -> None:
     from conoscope.corpora import load_corpus
     from conoscope.pipeline import Options, measure
 
-    corpus = load_corpus(given.corpus, _columns(given), given.seed, given.data_dir)
+    corpus = None if given.corpus is None else load_corpus(given.corpus, _columns(given), given.seed, given.data_dir)
     _report(measure(given.model, corpus, given.measure, Options(**_options(given, Options), progress=True), given.out), given.out)
 
 
@@ -78,6 +79,8 @@ def _merge(given: argparse.Namespace) -> None:
 
 def _report(result: Any, out: str | None) -> None:
     print(result.summary())
+    for gap in result.provenance.get("gaps", ()):
+        print(f"conoscope: {gap}; the tables lack it", file=sys.stderr)
     if not result.tables:
         print("conoscope: nothing to measure in this shard; its sums are kept for conoscope merge", file=sys.stderr)
     seen = result.provenance["seen"]

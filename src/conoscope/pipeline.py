@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
+from itertools import count, islice
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from conoscope.batches import Batch, Batcher
 from conoscope.capture import Capture
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import CaptureError, CorpusError, ModelError, OutputError
+from conoscope.errors import CaptureError, CorpusError, ModelError, OutputError, one_of
 from conoscope.loading import LoadedModel, load_model
+from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
+from conoscope.traces import Answer, Maps
 
 WINDOW = 32
 """How many batches of examples are sorted by length together, so that little is padded."""
@@ -45,27 +47,34 @@ class Options:
 
 def measure(
     model: str | Path | PreTrainedModel | LoadedModel,
-    corpus: str | Corpus | Iterable[Example],
+    corpus: str | Corpus | Iterable[Example] | None = None,
     measures: Sequence[str] | None = None,
     options: Options | None = None,
     out: str | Path | None = None,
 ) -> Result:
     """Measure a model on a corpus in one streaming pass.
 
-    With `out`, the result is saved there too, and a run that was stopped goes on where it was.
+    Without `measures`, every one that fits; without a corpus, those of the weights alone. With `out`, the result is saved
+    there too, and a run that was stopped goes on where it was.
 
     >>> measure("runs/pure", "bistro:test", ["sim"])["sim"]
     """
     chosen = options or Options()
-    asked = [request(name) for name in measures or CATALOGUE]
-    texts = _corpus(corpus, chosen.labels)
+    texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, chosen.labels)
+    asked = [request(name) for name in measures] if measures else _fitting(texts, corpus is not None)
+    _refuse_without_texts(asked, corpus is not None)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(texts, chosen.max_length)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
-    provenance = _provenance(loaded, texts, batcher, asked, chosen)
+    provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
+    if tally.wants(Maps):
+        for maps in maps_of(loaded.module):
+            tally.add(maps)
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
+    if corpus is not None and not result.provenance["seen"]["examples"] and chosen.shard == (1, 1):
+        raise CorpusError(f"{texts} has no examples to measure; give another corpus")
     if out is not None:
         result.save(out)
         checkpoint.clear()
@@ -85,29 +94,49 @@ def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:
     return texts if labels else texts.unlabelled()
 
 
+def _fitting(texts: Corpus, given: bool) -> list[Request]:
+    """Every measure that such texts, or the weights alone, can answer."""
+    asked = map(request, CATALOGUE)
+    return [wanted for wanted in asked if (texts.labels or not wanted.measure.labels) and (given or _of_weights(wanted))]
+
+
+def _of_weights(wanted: Request) -> bool:
+    """Whether a measure has something to say of the weights alone."""
+    return any(need.described.of is Maps for need in wanted.needs())
+
+
+def _refuse_without_texts(asked: Sequence[Request], given: bool) -> None:
+    if not given and (wanting := [wanted.name for wanted in asked if not _of_weights(wanted)]):
+        raise CorpusError(
+            f"{one_of(wanting)} cannot be measured without texts; give a corpus, as in conoscope measure MODEL bistro:test"
+        )
+
+
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
     (options, checkpoint), examples = how, iter(part)
     tally, seen = checkpoint.resume(examples, tally)
     tally = tally.to(loaded.device)
     batcher.truncated = seen.truncated
-    stream = seen.watch(examples)
+    stream, (shard, shards) = seen.watch(examples), options.shard
+    places = count(shard + shards * seen.examples, shards)
     with Capture(loaded.module, "full" if tally.weights else "kv") as capture, Progress(part.size, options.progress) as progress:
         progress.advance(seen.examples)
         while window := list(islice(stream, options.batch_size * WINDOW)):
-            for batch in batcher.batches(window, options.batch_size):
+            for batch in batcher.batches(window, options.batch_size, places):
                 _refuse_infinite(_within_memory(capture, batch, tally), batch, loaded)
                 progress.advance(len(batch.ids))
             seen.truncated = batcher.truncated
             checkpoint.keep(tally, seen)
-    if not seen.examples and options.shard == (1, 1):
-        raise CorpusError(f"{part} has no examples to measure; give another corpus")
-    _refuse_gaps(tally, loaded)
-    return Result(tally.to(torch.device("cpu")), {**checkpoint.provenance, "seen": vars(seen)})
+    tally = tally.to(torch.device("cpu"))
+    gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]
+    if gaps and not checkpoint.provenance["every"]:
+        raise CaptureError(f"{gaps[0]}; choose measures without it")
+    return Result(tally, {**checkpoint.provenance, "seen": vars(seen), "gaps": gaps})
 
 
 def _within_memory(capture: Capture, batch: Batch, tally: Tally) -> Tensor:
     try:
-        return capture(batch, tally.add)
+        return capture(batch, tally.add, tally.add if tally.wants(Answer) else None)
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if not isinstance(error, torch.OutOfMemoryError) and "alloc" not in str(error):
             raise
@@ -128,16 +157,21 @@ def _refuse_infinite(answer: Tensor, batch: Batch, loaded: LoadedModel) -> None:
         )
 
 
-def _refuse_gaps(tally: Tally, loaded: LoadedModel) -> None:
-    """A table must not lack a layer without a word."""
+def _gaps(tally: Tally) -> list[str]:
+    """The sites and layers that a need lacks: a table must not lack a layer without a word.
+
+    A site that a model has in no layer is not told here: it has no rows at all.
+    """
     layers = set(range(max((layer for _, layer in tally.sums), default=-1) + 1))
+    gaps: dict[str, None] = {}
     for need in tally.needs:
+        if need.described.sparse:
+            continue
         site = dict(need.options).get("site", "weights")
-        missing = layers - {layer for layer, _ in tally.of(need)} - (set() if site == "hidden" else {0})
-        if missing:
-            raise CaptureError(
-                f"the site {site} of layer {min(missing)} cannot be followed in {loaded.name}; choose measures without it"
-            )
+        there = {layer for layer, _ in tally.of(need)}
+        missing = layers - there - (set() if site == "hidden" else {0}) if there else set()
+        gaps |= {f"the site {site} of layer {layer}": None for layer in sorted(missing)}
+    return list(gaps)
 
 
 def _provenance(

@@ -2,16 +2,19 @@
 
 import json
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
-from conoscope.measures import Part, Reading, Request, request
+from conoscope.measures import Part, Reading, Request, Table, request
+from conoscope.statistics import Statistic
 from conoscope.tally import Tally
 
 if TYPE_CHECKING:
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 IDENTITY = ("model", "corpus", "measures", "options")
 """What two results must share to be parts of one."""
+CLASS_COLUMNS = ("class", "gold", "predicted", "other_class")
+"""The columns that hold the number of a class, and show its name."""
+SHOWN = 16
+"""How many rows of a table `summary` shows."""
 PARTIAL = ("partial", "partial.new")
 """What a run that was stopped leaves in its folder."""
 
@@ -33,8 +40,16 @@ class Result:
     @cached_property
     def tables(self) -> dict[str, "pd.DataFrame"]:
         """Every measure's table, read from the sums; of a part of a corpus, those that have something to say."""
-        asked = [request(name) for name in self.provenance["measures"]]
-        return {wanted.name: table(wanted, self.tally) for wanted in asked if not self.missing or counted(wanted, self.tally)}
+        return dict(self._tables())
+
+    def _tables(self) -> Iterator[tuple[str, "pd.DataFrame"]]:
+        """What was asked for by name must be there; of a part of a corpus, or of every measure, what has something to say."""
+        classes = self.provenance["model"]["labels"] or self.provenance["corpus"]["labels"]
+        for wanted in map(request, self.provenance["measures"]):
+            found = tables_of(wanted, self.tally, classes)
+            if not found and not (self.missing or self.provenance["every"]):
+                raise _nothing(wanted)
+            yield from found.items()
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self.tables:
@@ -73,9 +88,10 @@ class Result:
         count = self.provenance["shards"][0].partition("/")[2]
         return [shard for number in range(int(count)) if (shard := f"{number + 1}/{count}") not in self.provenance["shards"]]
 
-    def summary(self) -> str:
-        """The tables as text, one line per site and layer, means over heads beside whole vectors."""
-        return "\n\n".join(_summarized(name, frame) for name, frame in self.tables.items())
+    def summary(self, names: Sequence[str] | None = None) -> str:
+        """Some tables as text, each measure's first by default: by layer, means over heads beside whole vectors."""
+        chosen = names or [name for name in self.tables if "." not in name.partition(":")[0]]
+        return "\n\n".join(_summarized(name, self[name]) for name in chosen)
 
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
@@ -155,50 +171,76 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table(asked: Request, tally: Tally) -> "pd.DataFrame":
-    """A measure's rows: measure, site, layer, head, its own keys, value, sd, n, its own further columns."""
+    """A measure's first table."""
+    found = tables_of(asked, tally)
+    if asked.name not in found:
+        raise _nothing(asked)
+    return found[asked.name]
+
+
+def _nothing(asked: Request) -> MeasureError:
+    return MeasureError(f"{asked.name}: nothing to measure; no text had enough tokens or a label, or the model has no such site")
+
+
+def tables_of(asked: Request, tally: Tally, classes: Sequence[str] = ()) -> dict[str, "pd.DataFrame"]:
+    """A measure's tables by name: measure, site, layer, head, its own keys, value, sd, n, its own further columns.
+
+    Those in which nothing was counted are left out.
+    """
     import pandas as pd
 
-    rows = list(_rows(asked, tally))
-    if not any(row["n"] for row in rows):
-        raise MeasureError(f"{asked.name}: nothing to measure; no text had enough tokens, or the model has no such site")
-    frame = pd.DataFrame(rows)
-    return frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})
+    found = {}
+    for name, how, parts in asked.tables():
+        rows = [row for part in parts for row in _part_rows(asked, how, part, tally)]
+        if any(row["n"] for row in rows):
+            frame = pd.DataFrame([_named(row, classes) for row in rows])
+            found[name] = frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})
+    return found
 
 
-def counted(asked: Request, tally: Tally) -> bool:
-    """Whether anything at all was counted for a measure."""
-    return any(row["n"] for row in _rows(asked, tally))
+def _named(row: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
+    """The row with the names of the classes for their numbers."""
+    return {key: classes[value] if key in CLASS_COLUMNS and 0 <= value < len(classes) else value for key, value in row.items()}
 
 
-def _rows(asked: Request, tally: Tally) -> Iterator[dict[str, Any]]:
-    for part in asked.parts():
-        yield from _part_rows(asked, part, tally)
-
-
-def _part_rows(asked: Request, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
-    layers = [dict(tally.of(need)) for need in part.needs.values()]
-    for layer in layers[0]:
-        reading = asked.measure.read(**{name: sums[layer] for name, sums in zip(part.needs, layers, strict=True)})
+def _part_rows(asked: Request, how: Table, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
+    for reading in _readings(how, part, {name: dict(tally.of(need)) for name, need in part.needs.items()}):
         for head in range(len(reading.value)):
             yield {
                 "measure": asked.measure.name,
                 "site": part.keys.get("site", "weights"),
-                "layer": layer,
+                "layer": reading.keys["layer"],
                 "head": head + 1 if part.by_head else None,
-                **{key: value for key, value in part.keys.items() if key != "site"},
+                **{key: value for key, value in {**part.keys, **reading.keys}.items() if key not in ("site", "layer")},
                 **_numbers(reading, head),
             }
+
+
+def _readings(how: Table, part: Part, sums: Mapping[str, Mapping[int, Statistic]]) -> Iterator[Reading]:
+    """Every reading of a block, with its layer; a layer that one of its statistics lacks has none, save where it may."""
+    if how.across:
+        if any(sums.values()):
+            yield from _each(how.read(**sums, **part.given))
+        return
+    layers = sorted({layer for found in sums.values() for layer in found})
+    for layer in layers:
+        here = {name: found.get(layer) for name, found in sums.items()}
+        yield from (reading.with_keys(layer=layer) for reading in _each(how.read(**here, **part.given)))
+
+
+def _each(found: Reading | Iterable[Reading]) -> Iterable[Reading]:
+    return [found] if isinstance(found, Reading) else found
 
 
 def _numbers(reading: Reading, head: int) -> dict[str, Any]:
     """The numbers of one row; where nothing was counted there is no value."""
     n = int(reading.n[head])
-    value = float(reading.value[head]) if n else None
+    more = {name: array[head] for name, array in reading.more.items()}
     return {
-        "value": value,
+        "value": float(reading.value[head]) if n else None,
         "sd": float(reading.sd[head]),
         "n": n,
-        **{name: array[head].item() for name, array in reading.more.items()},
+        **{name: item.item() if isinstance(item, Tensor) else item for name, item in more.items()},
     }
 
 
@@ -212,8 +254,11 @@ def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, A
 
 
 def _summarized(name: str, frame: "pd.DataFrame") -> str:
-    """One line per block and layer: the mean over heads where there are heads."""
-    keys = [key for key in ("site", "mask", "row") if key in frame]
+    """One line for each block, a column for each layer: the mean over heads where there are heads."""
+    columns = list(frame.columns)
+    keys = ["site", *columns[columns.index("head") + 1 : columns.index("value")]]
     of = frame["head"].isna().map({True: "whole", False: "mean over heads"})
-    wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer")
-    return f"{name}, by layer\n{wide.to_string(float_format='{:.3f}'.format, na_rep='')}"
+    wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer").sort_index(axis=1)
+    shown = wide.head(SHOWN)
+    more = f"\n... and {len(wide) - SHOWN} more rows" if len(wide) > SHOWN else ""
+    return f"{name}, by layer\n{shown.to_string(float_format='{:.3f}'.format, na_rep='')}{more}"

@@ -10,27 +10,41 @@ at least float32. `keep` says which items count.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
+def empty(*shape: int, dtype: torch.dtype = torch.float64) -> Any:
+    """A field that is zero in the empty statistic."""
+    return field(default_factory=lambda: torch.zeros(shape, dtype=dtype))
+
+
 def _zero() -> Any:
-    return field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
+    return empty()
 
 
 def _none() -> Any:
-    return field(default_factory=lambda: torch.zeros((), dtype=torch.int64))
+    return empty(dtype=torch.int64)
 
 
 def at_least_single(x: Tensor) -> Tensor:
     """At least single precision, so that a sum over a batch of half-precision numbers is one."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+BLOCKS = 4
+
+
+def entropy_rank(s: Float[Tensor, "*s d"]) -> Float[Tensor, "*s"]:
+    """How many of some numbers count: exp(-Σ p log p) with p = s / Σ s; NaN where all are 0."""
+    entropy: Tensor = torch.special.entr(s / s.sum(-1, keepdim=True)).sum(-1)
+    return entropy.exp()
 
 
 class Statistic(ABC):
@@ -58,6 +72,11 @@ class Statistic(ABC):
         """The statistic that had this state."""
         return cls(**state)
 
+    @property
+    def numel(self) -> int:
+        """How many numbers it holds."""
+        return sum(tensor.numel() for tensor in self.state().values())
+
     def to(self, device: torch.device) -> Self:
         """The same sums on another device."""
         return self.restore({name: tensor.to(device) for name, tensor in self.state().items()})
@@ -73,8 +92,9 @@ class Directions(Statistic):
     zeros: Int[Tensor, "*s"] = _none()
 
     @classmethod
-    def of(cls, x: Float[Tensor, "n *s d"], keep: Bool[Tensor, "n *s"]) -> Self:
-        """Sums over the first axis."""
+    def of(cls, x: Float[Tensor, "n *#s d"], keep: Bool[Tensor, "n *s"] | None = None) -> Self:
+        """Sums over the first axis; all vectors count where `keep` is not given."""
+        keep = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if keep is None else keep
         # As one product of matrices with the items inside, both sides laid out for it: an einsum copies every head's part.
         x, keep = at_least_single(x).movedim(0, -2), keep.movedim(0, -1)
         norms = torch.linalg.vector_norm(x, dim=-1)
@@ -88,6 +108,12 @@ class Directions(Statistic):
         return type(self)(*(getattr(self, f.name).sum(0) for f in fields(self)))
 
     @property
+    def unit(self) -> Float[Tensor, "*s d"]:
+        """The mean direction; zero where there is none."""
+        found: Tensor = torch.nn.functional.normalize(self.units, dim=-1)
+        return found
+
+    @property
     def sim(self) -> Float[Tensor, "*s"]:
         """Mean cosine of the pairs: (‖Σu‖² - n) / (n (n - 1)); NaN where there are no pairs."""
         n = self.count.double()
@@ -96,16 +122,44 @@ class Directions(Statistic):
 
 @dataclass(frozen=True)
 class Gram(Statistic):
-    """Σ x xᵀ and the number of vectors."""
+    """Σ x xᵀ, Σ x, the number of vectors, and how large an error of rounding the first may have."""
 
     products: Float[Tensor, "*s d d"] = _zero()
+    vectors: Float[Tensor, "*s d"] = _zero()
     count: Int[Tensor, "*s"] = _none()
+    rounding: Float[Tensor, "*s"] = _zero()
 
     @classmethod
-    def of(cls, x: Float[Tensor, "n *s d"], keep: Bool[Tensor, "n *s"]) -> Self:
-        """Sums over the first axis."""
-        kept = at_least_single(x) * keep[..., None]
-        return cls(torch.einsum("n...d,n...e->...de", kept, kept).double(), keep.sum(0))
+    def of(cls, x: Float[Tensor, "n *#s d"], keep: Bool[Tensor, "n *s"] | None = None) -> Self:
+        """Sums over the first axis; all vectors count where `keep` is not given."""
+        kept = at_least_single(x if keep is None else x * keep[..., None])
+        count = torch.full(kept.shape[1:-1], len(kept), device=x.device) if keep is None else keep.sum(0)
+        products = _squared(kept).double()
+        rounding = products.diagonal(dim1=-2, dim2=-1).sum(-1) * torch.finfo(kept.dtype).eps
+        return cls(products, kept.sum(0).double(), count, rounding)
+
+    @cached_property
+    def spectrum(self) -> Float[Tensor, "*s d"]:
+        """The singular values of the vectors as rows of a matrix, largest first; what is rounding is 0, and so is what is
+        beyond the number of vectors."""
+        squares: Tensor = torch.linalg.eigvalsh(self.products).flip(-1)
+        width = squares.shape[-1]
+        there = (squares > self.rounding[..., None]) & (torch.arange(width, device=squares.device) < self.count[..., None])
+        return squares.where(there, 0.0).sqrt()
+
+
+def _squared(x: Float[Tensor, "n *s d"]) -> Float[Tensor, "*s d d"]:
+    """Σ x xᵀ over the first axis: of wide vectors, only one side of the diagonal, in blocks."""
+    x = x.movedim(0, -2)
+    width = x.shape[-1]
+    if width < BLOCKS * 64:
+        return x.mT @ x
+    found = x.new_empty((*x.shape[:-2], width, width))
+    for start in range(0, width, step := -(-width // BLOCKS)):
+        block = slice(start, start + step)
+        found[..., block, start:] = x[..., block].mT @ x[..., start:]
+        found[..., start:, block] = found[..., block, start:].mT
+    return found
 
 
 @dataclass(frozen=True)
@@ -141,90 +195,51 @@ class Moments(Statistic):
 
 
 @dataclass(frozen=True)
-class Histogram(Statistic):
-    """How many numbers fell below the first edge, between each two, and at or above the last."""
+class Covariance(Statistic):
+    """How many vectors, their mean, and Σ (x - mean) (x - mean)ᵀ: as Moments, of vectors."""
 
-    edges: Float[Tensor, " m"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    count: Int[Tensor, "*s"] = _none()
+    mean: Float[Tensor, "*s d"] = _zero()
+    scatter: Float[Tensor, "*s d d"] = _zero()
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "n *#s d"], keep: Bool[Tensor, "n *s"]) -> Self:
+        """Sums over the first axis."""
+        x, weights, count = x.double(), keep.double(), keep.sum(0)
+        mean = (x * weights[..., None]).sum(0) / count.clamp_min(1)[..., None]
+        apart = (x - mean) * weights[..., None]
+        return cls(count, mean, _squared(apart))
+
+    def __add__(self, other: Self) -> Self:
+        count = self.count + other.count
+        share = (other.count.double() / count.clamp_min(1))[..., None]
+        gap = other.mean - self.mean
+        between = (gap * share * self.count[..., None])[..., :, None] * gap[..., None, :]
+        return type(self)(count, self.mean + gap * share, self.scatter + other.scatter + between)
+
+
+@dataclass(frozen=True)
+class Histogram(Statistic):
+    """How many numbers fell below the first of equally spaced edges, between each two, and at or above the last."""
+
+    edges: Float[Tensor, " m"] = empty(0)
     counts: Int[Tensor, "*s bins"] = _none()
 
     @classmethod
-    def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *s"], edges: Sequence[float]) -> Self:
-        """Counts over the first axis."""
-        cuts = torch.tensor(edges, dtype=torch.float64, device=x.device)
-        bins = torch.bucketize(x.double().contiguous(), cuts, right=True)
-        counts = torch.zeros((*x.shape[1:], len(cuts) + 1), dtype=torch.int64, device=x.device)
-        counts.scatter_add_(-1, bins.movedim(0, -1), (keep & ~x.isnan()).movedim(0, -1).long())
-        return cls(cuts, counts)
+    def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *#s"], first: float, step: float, edges: int) -> Self:
+        """Counts over the first axis; a number that is not defined (NaN) counts nowhere."""
+        cells, bins = x.shape[1:].numel(), edges + 1
+        # The last place of all is for what does not count. Cutting off fractions rounds down, where no number is negative.
+        places = (x - first).mul_(1 / step).add_(1).clamp_(0, edges).nan_to_num_(nan=-1.0).long()
+        keep = keep.reshape(keep.shape + (1,) * (x.ndim - keep.ndim))
+        counted = torch.where(
+            keep & (places >= 0), places + torch.arange(cells, device=x.device).view(x.shape[1:]) * bins, cells * bins
+        )
+        counts = torch.bincount(counted.flatten(), minlength=cells * bins + 1)[:-1]
+        at = first + step * torch.arange(edges, dtype=torch.float64, device=x.device)
+        return cls(at, counts.reshape(*x.shape[1:], bins))
 
     def __add__(self, other: Self) -> Self:
         if self.edges.numel() and other.edges.numel() and not torch.equal(self.edges, other.edges):
             raise ValueError("histograms of different edges do not add up")
         return type(self)(self.edges if self.edges.numel() else other.edges, self.counts + other.counts)
-
-
-@dataclass(frozen=True)
-class Sample(Statistic):
-    """The `size` items with the smallest rank, in order: all of them while there are no more than `size`.
-
-    With ranks that are hashes of the item's name this is a uniform sample, and the same one however the corpus was
-    cut. Items of equal rank stand in the order of their values.
-    """
-
-    size: Int[Tensor, ""] = _none()
-    ranks: Int[Tensor, " k"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    values: Float[Tensor, "k d"] = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.float64))
-
-    @classmethod
-    def of(cls, values: Float[Tensor, "n d"], ranks: Int[Tensor, " n"], size: int) -> Self:
-        """The smallest of the first axis."""
-        return cls(torch.tensor(size, device=ranks.device), *_smallest(ranks, values.double(), size))
-
-    def __add__(self, other: Self) -> Self:
-        if not other.size or not self.size:
-            return self if self.size else other
-        if self.size != other.size:
-            raise ValueError("samples of different sizes do not add up")
-        ranks, values = torch.cat((self.ranks, other.ranks)), torch.cat((self.values, other.values))
-        return type(self)(self.size, *_smallest(ranks, values, int(self.size)))
-
-
-def _smallest(ranks: Int[Tensor, " n"], values: Float[Tensor, "n d"], size: int) -> tuple[Tensor, Tensor]:
-    columns = values.T.flip(0).cpu().numpy()
-    order = torch.from_numpy(np.lexsort((*columns, ranks.cpu().numpy()))[:size]).to(ranks.device)
-    return ranks[order], values[order]
-
-
-@dataclass(frozen=True)
-class ByKey(Statistic):
-    """One statistic per key: per class, per token kind, per word."""
-
-    parts: Mapping[str, Statistic] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, keys: Sequence[str], kind: type[Statistic], *arrays: Any) -> Self:
-        """One statistic of `kind` for each key, of the items that have it; what is no tensor goes to each as it is."""
-        where: dict[str, list[int]] = {}
-        for position, key in enumerate(keys):
-            where.setdefault(key, []).append(position)
-        return cls({key: kind.of(*(a[at] if isinstance(a, Tensor) else a for a in arrays)) for key, at in where.items()})
-
-    def __add__(self, other: Self) -> Self:
-        shared = {key: self.parts[key] + part if key in self.parts else part for key, part in other.parts.items()}
-        return type(self)({**self.parts, **shared})
-
-    def state(self) -> dict[str, Tensor]:
-        """Every part's numbers, under the part's kind and key."""
-        return {
-            f"{type(part).__name__}/{name}/{key}": tensor
-            for key, part in sorted(self.parts.items())
-            for name, tensor in part.state().items()
-        }
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Tensor]) -> Self:
-        """The statistic that had this state."""
-        grouped: dict[tuple[str, str], dict[str, Tensor]] = {}
-        for path, tensor in state.items():
-            kind, name, key = path.split("/", 2)
-            grouped.setdefault((kind, key), {})[name] = tensor
-        return cls({key: Statistic.kinds[kind].restore(tensors) for (kind, key), tensors in grouped.items()})

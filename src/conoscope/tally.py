@@ -1,8 +1,13 @@
-"""Tally: the statistics that some measures need, and the only memory of a run."""
+"""Tally: the statistics that some measures need, and the only memory of a run.
+
+Small arrays of several batches wait and are summed together: by the law that changes no number, and it saves the adding of
+large sums to small ones, and on a GPU the many small kernels.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
@@ -13,11 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conoscope.errors import OutputError
-from conoscope.quantities import QUANTITIES
+from conoscope.quantities import QUANTITIES, Quantity, Subject
+from conoscope.samples import Sample
 from conoscope.statistics import Statistic
-from conoscope.traces import Trace
+from conoscope.waiting import Waiting
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -33,15 +39,27 @@ class Need:
         """The need for `statistic` of `quantity` with these options."""
         return cls(statistic.__name__, quantity, tuple(sorted(options.items())))
 
-    @property
-    def weights(self) -> bool:
-        """Whether attention weights must be captured for it."""
-        return QUANTITIES[self.quantity].weights
+    @cached_property
+    def described(self) -> Quantity:
+        """The quantity by that name."""
+        return QUANTITIES[self.quantity]
 
-    def of_trace(self, trace: Trace) -> Statistic | None:
-        """The statistic of one trace; None where the trace has no such site."""
-        found = QUANTITIES[self.quantity].compute(trace, **dict(self.options))
-        return found if found is None or isinstance(found, Statistic) else Statistic.kinds[self.statistic].of(*found)
+    @cached_property
+    def _chosen(self) -> dict[str, str]:
+        return dict(self.options)
+
+    def found(self, subject: Subject, before: Statistic | None) -> Statistic | tuple[Any, ...] | None:
+        """What the quantity finds, given what is summed already; None where the subject has no such site."""
+        told: dict[str, Any] = self._chosen
+        if self.described.sampled:
+            told = {**told, "admits": (before if isinstance(before, Sample) else Sample()).admits}
+        answer: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **told)
+        return answer
+
+    def summed(self, arrays: tuple[Any, ...]) -> Statistic:
+        """The statistic of the arrays of one batch, or of several one after the other."""
+        done = arrays if self.described.finish is None else self.described.finish(*arrays)
+        return done if isinstance(done, Statistic) else Statistic.kinds[self.statistic].of(*done)
 
     def __str__(self) -> str:
         return f"{self.statistic} of {self.quantity}({', '.join(f'{key}={value}' for key, value in self.options)})"
@@ -53,6 +71,7 @@ class Tally:
 
     needs: tuple[Need, ...]
     sums: dict[tuple[Need, int], Statistic] = field(default_factory=dict)
+    _waiting: dict[tuple[Need, int], Waiting] = field(default_factory=dict, repr=False)
 
     @classmethod
     def for_needs(cls, needs: Iterable[Need]) -> Self:
@@ -62,14 +81,41 @@ class Tally:
     @property
     def weights(self) -> bool:
         """Whether attention weights must be captured."""
-        return any(need.weights for need in self.needs)
+        return any(need.described.weights for need in self.needs)
 
-    def add(self, trace: Trace) -> None:
-        """Take one layer of one batch into the sums."""
+    def wants(self, kind: type[Subject]) -> bool:
+        """Whether any of the needs is of this kind of subject."""
+        return any(need.described.of is kind for need in self.needs)
+
+    def add(self, subject: Subject) -> None:
+        """Take one layer of one batch, or of the weights, into the sums."""
         for need in self.needs:
-            part = need.of_trace(trace)
-            if part is not None:
-                self._put(need, trace.layer, part)
+            if not isinstance(subject, need.described.of):
+                continue
+            key = (need, subject.layer)
+            found = need.found(subject, self.sums.get(key))
+            if isinstance(found, Statistic):
+                self._put(*key, found)
+            elif found is not None:
+                self._wait(key, found)
+
+    def settle(self) -> None:
+        """Take all that waits into the sums."""
+        for key in self._waiting:
+            self._settle(key)
+
+    def _wait(self, key: tuple[Need, int], found: tuple[Any, ...]) -> None:
+        waiting = self._waiting.setdefault(key, Waiting())
+        if waiting.take(found):
+            return
+        self._settle(key)
+        waiting.make_room(found, self.sums[key].numel if key in self.sums else 0)
+        if not waiting.take(found):
+            self._put(*key, key[0].summed(found))
+
+    def _settle(self, key: tuple[Need, int]) -> None:
+        if (arrays := self._waiting[key].leave()) is not None:
+            self._put(*key, key[0].summed(arrays))
 
     def _put(self, need: Need, layer: int, part: Statistic) -> None:
         before = self.sums.get((need, layer))
@@ -77,15 +123,19 @@ class Tally:
 
     def of(self, need: Need) -> Iterator[tuple[int, Statistic]]:
         """The layers that have this need, in order, each with its sums."""
+        self.settle()
         yield from sorted(((layer, sums) for (kept, layer), sums in self.sums.items() if kept == need), key=itemgetter(0))
 
     def to(self, device: torch.device) -> Self:
         """The same tally with every sum on this device."""
+        self.settle()
         return type(self)(self.needs, {key: sums.to(device) for key, sums in self.sums.items()})
 
     def __add__(self, other: Self) -> Self:
         if set(self.needs) != set(other.needs):
             raise OutputError("these results hold different measures or options; merge parts that were measured alike")
+        self.settle()
+        other.settle()
         both = type(self)(self.needs, dict(self.sums))
         for (need, layer), sums in other.sums.items():
             both._put(need, layer, sums)
@@ -93,6 +143,7 @@ class Tally:
 
     def save(self, folder: Path) -> None:
         """Write tally.safetensors (every number) and tally.json (what they are)."""
+        self.settle()
         tensors: dict[str, Tensor] = {}
         entries: list[dict[str, Any]] = []
         for number, ((need, layer), sums) in enumerate(self.sums.items()):

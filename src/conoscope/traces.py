@@ -1,15 +1,16 @@
 """Trace: what one batch left in one layer, put together while the model runs."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from conoscope.batches import Batch
-from conoscope.wiring import Attended, Call, Projection, Wiring, first_tensor
+from conoscope.wiring import Attended, Call, Pooling, Projection, Wiring, first_tensor
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,9 @@ class Trace:
 
     `input` is what the projections of queries, keys and values read; `output` is after W_O, before the residual;
     `hidden` is the layer's output as transformers counts it (on pre-norm models the last one is after the final
-    norm). Keys arrive after rotary positions, and with grouped queries there are fewer of them than queries.
+    norm), `before` that of the layer before, and `forward` what the feed-forward part adds. Keys arrive after rotary
+    positions, and with grouped queries there are fewer of them than queries. `earlier` is what was computed once for the
+    layer before.
     `weights` and `visible` (how many keys each query may see) are there in full mode only.
     """
 
@@ -33,7 +36,10 @@ class Trace:
     visible: Int[Tensor, "b #t"] | None = None
     context: Float[Tensor, "b h t e_v"] | None = None
     output: Float[Tensor, "b t d_out"] | None = None
+    before: Float[Tensor, "b t d_before"] | None = None
+    forward: Float[Tensor, "b t d"] | None = None
     projection: Projection | None = None
+    earlier: Mapping[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
@@ -42,24 +48,75 @@ class Trace:
             self._found[key] = compute()
         return self._found[key]
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether what the projections read is what the layer before left."""
+        before, now = self.before, self.input
+        return before is not None and now is not None and before.data_ptr() == now.data_ptr() and before.shape == now.shape
+
     def vectors(self, site: str) -> Float[Tensor, "b h t e"] | None:
         """The vectors of a site by head; a site of whole vectors has one head."""
         found: Tensor | None = getattr(self, site)
         return found[:, None] if found is not None and found.ndim == 3 else found
 
+    def whole(self, site: str) -> Float[Tensor, "b t d"] | None:
+        """The vectors of a site, those of all heads put together."""
+        found: Tensor | None = getattr(self, site)
+        return found.transpose(1, 2).flatten(2) if found is not None and found.ndim == 4 else found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the classifier reads of one layer, one vector an example, and what the model answered in the end.
+
+    The vectors are those of the token that is classified from (or of [CLS], where that is not known), or the mean over
+    tokens where the model pools so; `there` says which examples have one. `predicted` is -1 for a model that does not
+    classify.
+    """
+
+    layer: int
+    layers: int
+    batch: Batch
+    there: Bool[Tensor, " b"]
+    predicted: Int[Tensor, " b"]
+    classes: int
+    hidden: Float[Tensor, "b d"] | None = None
+    key: Float[Tensor, "b d_key"] | None = None
+    value: Float[Tensor, "b d_value"] | None = None
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The linear maps of one layer by head, from what its projections read: x W_Q, x W_K, x W_V, and W_O after that.
+
+    None where a map could not be found, or is none (queries that are normalised).
+    """
+
+    layer: int
+    query: Float[Tensor, "h d e"] | None
+    key: Float[Tensor, "g d e"] | None
+    value: Float[Tensor, "g d e_v"] | None
+    output: Float[Tensor, "h e_v d_out"] | None
+
 
 Receive = Callable[[Trace], None]
+ReceiveAnswer = Callable[[Answer], None]
+POOLED = ("hidden", "key", "value")
 
 
 class Recorder:
     """Puts the pieces of one forward pass together, layer by layer, and hands each layer over when it is complete."""
 
-    def __init__(self, wiring: Wiring, batch: Batch, receive: Receive) -> None:
-        self.batch, self.receive, self.layer = batch, receive, 0
+    def __init__(self, wiring: Wiring, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> None:
+        self.batch, self.receive, self.answer, self.layer = batch, receive, answer, 0
+        self.pooling = wiring.pooling
+        self._before: Tensor | None = None
+        self._earlier: Mapping[Hashable, Any] = {}
+        self._pooled: list[tuple[int, dict[str, Tensor]]] = []
         self._trace: Trace | None = Trace(0, batch)
         self._input: Tensor | None = None
         self._counts: Counter[nn.Module] = Counter()
-        self._inputs, self._projections = set(wiring.inputs), set(wiring.projections)
+        self._inputs, self._projections, self._forwards = map(set, (wiring.inputs, wiring.projections, wiring.forwards))
         self._outputs = dict(filter(None, wiring.outputs))
 
     def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
@@ -72,6 +129,8 @@ class Recorder:
         if call in self._projections and self._trace is not None and self._trace.context is not None:
             projection = Projection.of(module, self._trace.context.shape[1])
             self._trace = replace(self._trace, output=self._by_token(sides["returned"]), projection=projection)
+        if call in self._forwards and self._trace is not None:
+            self._trace = replace(self._trace, forward=self._by_token(sides["returned"]))
         if call in self._outputs and self._trace is not None:
             self._trace = replace(self._trace, hidden=self._by_token(sides[self._outputs[call]]))
             self.close()
@@ -93,11 +152,44 @@ class Recorder:
             weights=weights,
             visible=visible,
             context=attended.context.transpose(1, 2),
+            before=self._before,
+            earlier=self._earlier,
         )
         self._input = None
 
     def close(self) -> None:
         """Hand over what there is of the current layer."""
         trace, self._trace = self._trace, None
-        if trace is not None and (trace.hidden is not None or trace.query is not None):
+        if trace is None:
+            return
+        self._before, self._earlier = trace.hidden, trace._found
+        if trace.hidden is not None or trace.query is not None:
             self.receive(trace)
+            if self.answer is not None:
+                self._pooled.append((trace.layer, self._pool(trace)))
+
+    def _pool(self, trace: Trace) -> dict[str, Tensor]:
+        whole = {site: trace.whole(site) for site in POOLED}
+        return {site: pooled(x, self.batch, self.pooling) for site, x in whole.items() if x is not None}
+
+    def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
+        """The pass is over: hand over what the classifier read of each layer, and the answer."""
+        self.close()
+        if self.answer is None:
+            return
+        batch = self.batch
+        there = batch.real.any(-1) if self.pooling else batch.cls >= 0
+        predicted = torch.full_like(batch.cls, -1) if logits is None else logits.argmax(-1)
+        classes = batch.classes if logits is None else logits.shape[-1]
+        for layer, vectors in self._pooled:
+            self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
+
+
+def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
+    """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
+    if how == "mean":
+        weights = batch.real.to(x.dtype)
+        return (weights[:, None] @ x)[:, 0] / weights.sum(-1, keepdim=True)
+    last = batch.real.shape[1] - 1 - batch.real.flip(-1).int().argmax(-1)
+    at = {"first": batch.real.int().argmax(-1), "last": last, None: batch.cls.clamp_min(0)}[how]
+    return x[torch.arange(len(x), device=x.device), at]

@@ -5,9 +5,13 @@ Nothing is known by name. One calibration pass records every module call and eve
 - the layer's *input* is what the linear map read whose output became the values (same storage, or equal);
 - the *projection* W_O is the first linear map after the attention whose input equals the context;
 - the layer's *output* is the last module call before the next attention that returned the layer's hidden state, or
-  else the first that read it (OPT adds its positions outside of any module).
+  else the first that read it (OPT adds its positions outside of any module);
+- the *feed-forward part* ends in the last linear map before that output whose result is added to what the layer read before;
+- the *pooling* is told by what a module after the last layer read: the last hidden state of the first token, of the last
+  one, or the mean over tokens.
 
-What cannot be followed (a gate before W_O, a fused kernel) is left out, and a measure that needs it says so.
+What cannot be followed (a gate before W_O, a fused kernel, a mixture of experts) is left out, and a measure that
+needs it says so.
 """
 
 from collections import Counter
@@ -17,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -25,6 +29,7 @@ from transformers.pytorch_utils import Conv1D
 Call = tuple[nn.Module, int]
 """A module and which of its calls in one forward pass: layers may share a module (ALBERT)."""
 Side = Literal["given", "returned"]
+Pooling = Literal["first", "last", "mean"]
 
 
 @dataclass(frozen=True)
@@ -39,19 +44,22 @@ class Attended:
 
 @dataclass(frozen=True)
 class Wiring:
-    """For each layer, the call that reads its input, applies W_O, and returns (or next reads) its output.
+    """For each layer, the call that reads its input, applies W_O, ends its feed-forward part, and returns (or next reads)
+    its output; and what the classifier reads of the last.
 
     None where nothing was found. `outputs` begins with layer 0, the embeddings.
     """
 
     inputs: tuple[Call | None, ...]
     projections: tuple[Call | None, ...]
+    forwards: tuple[Call | None, ...]
     outputs: tuple[tuple[Call, Side] | None, ...]
+    pooling: Pooling | None
 
     def modules(self) -> set[nn.Module]:
         """Every module that must be watched."""
         outputs = (output and output[0] for output in self.outputs)
-        return {call[0] for call in (*self.inputs, *self.projections, *outputs) if call is not None}
+        return {call[0] for call in (*self.inputs, *self.projections, *self.forwards, *outputs) if call is not None}
 
 
 @dataclass(frozen=True)
@@ -124,15 +132,17 @@ def logged(model: PreTrainedModel, log: Log) -> Iterator[None]:
             handle.remove()
 
 
-def find_wiring(log: Log, hidden_states: Sequence[Tensor]) -> Wiring:
-    """Follow the tensors of one logged pass."""
+def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> Wiring:
+    """Follow the tensors of one logged pass over a batch with these real tokens."""
     segments, attentions = log.segments(), log.attentions
+    projections = tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True))
+    outputs = tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True))
     return Wiring(
         inputs=tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False)),
-        projections=tuple(
-            _first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True)
-        ),
-        outputs=tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True)),
+        projections=projections,
+        forwards=tuple(map(_find_forward, segments[1:], hidden_states, hidden_states[1:], projections, outputs[1:])),
+        outputs=outputs,
+        pooling=_find_pooling(segments[-1], hidden_states[-1], real),
     )
 
 
@@ -142,6 +152,76 @@ def _find_state(segment: Sequence[_Event], state: Tensor) -> tuple[Call, Side] |
     if call := _first(segment, lambda event: event.given is not None and _equal(event.given, state)):
         return call, "given"
     return None
+
+
+def _find_forward(
+    segment: Sequence[_Event], before: Tensor, state: Tensor, projection: Call | None, output: tuple[Call, Side] | None
+) -> Call | None:
+    """The last linear map of a layer whose result is added to what a module of the layer read before it; or to the layer's
+    input and the attention's output, where both parts stand side by side (Phi)."""
+    layer = _up_to(segment, output)
+    both = _distinct([before, *(event.returned for event in layer if event.call == projection)], state)
+    for number, event in reversed(list(enumerate(layer))):
+        if event.call == projection:
+            return None
+        if _is_linear(event) and event.returned is not None and event.returned.numel() == state.numel():
+            sums = _distinct([*(later.given for later in layer[number + 1 :]), state], state)
+            # What was read, not what was returned: the experts beside a shared one return a tensor that is no residual.
+            read = [[tensor] for tensor in _distinct([earlier.given for earlier in layer[:number]], state)]
+            beside = [*read, both] if len(both) == 2 else read
+            if any(_is_sum(total, event.returned, *others) for total in sums for others in beside):
+                return event.call
+    return None
+
+
+def _up_to(segment: Sequence[_Event], output: tuple[Call, Side] | None) -> list[_Event]:
+    """The calls up to the one that returned, or read, the layer's output; all of them where it was not found."""
+    calls = [event.call for event in segment]
+    return list(segment[: calls.index(output[0]) + 1] if output else segment)
+
+
+def _distinct(tensors: Sequence[Tensor | None], like: Tensor) -> list[Tensor]:
+    """Those with as many numbers, each once: modules hand the same tensor on."""
+    return list(
+        {tensor.data_ptr(): tensor for tensor in tensors if tensor is not None and tensor.numel() == like.numel()}.values()
+    )
+
+
+def _is_sum(total: Tensor, *parts: Tensor) -> bool:
+    """Whether a tensor is the sum of these up to rounding."""
+    # Most tensors fail on the first few numbers already.
+    return all(_adds_up(torch.stack([x.reshape(-1)[:size] for x in (total, *parts)])) for size in (64, total.numel()))
+
+
+def _adds_up(terms: Float[Tensor, "terms n"]) -> bool:
+    rounding = 4 * torch.finfo(terms.dtype).eps * terms.double().abs().sum(0)
+    return bool(((terms[0].double() - terms[1:].double().sum(0)).abs() <= rounding).all())
+
+
+def _find_pooling(segment: Sequence[_Event], state: Tensor, real: Bool[Tensor, "b t"]) -> Pooling | None:
+    """The pooling whose result was read after the last layer; None where it cannot be told, as in texts of one token."""
+    rows, weights = torch.arange(len(real), device=real.device), real[..., None].to(state.dtype)
+    first = state[rows, real.int().argmax(-1)]
+    last = state[rows, real.shape[1] - 1 - real.flip(-1).int().argmax(-1)]
+    mean = (state * weights).sum(1) / weights.sum(1)
+    rounding = min(64 * torch.finfo(state.dtype).eps, 0.02) * float(state.abs().max())
+    for given in _read_since(segment, state):
+        # A token's vector is taken as it is, so that it is told from the mean even where all tokens nearly agree.
+        if torch.equal(given, first) or torch.equal(given, last):
+            return None if torch.equal(first, last) else "first" if torch.equal(given, first) else "last"
+        if given.shape == mean.shape and float((given - mean).abs().max()) <= rounding:
+            return "mean"
+    return None
+
+
+def _read_since(segment: Sequence[_Event], state: Tensor) -> Iterator[Tensor]:
+    """What modules read after the last one that read all of the state, latest first: what was read before it may be but the
+    question that weighs the tokens. A module with parts is what its parts do."""
+    for event in reversed(segment):
+        if event.given is not None and event.call is not None and not list(event.call[0].children()):
+            if _equal(event.given, state):
+                return
+            yield event.given
 
 
 def _first(events: Sequence[_Event], wanted: Callable[[_Event], bool]) -> Call | None:

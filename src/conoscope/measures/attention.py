@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.quantities import ROWS
+from conoscope.quantities.attention import ROWS
 from conoscope.statistics import Moments
 from conoscope.tally import Need
 

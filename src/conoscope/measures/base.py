@@ -1,9 +1,11 @@
-"""Measure: a named reading of some statistics, with its bounds, its source and its options."""
+"""Measure: a named reading of some statistics, in one table or several, with its bounds, its source and its options."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -15,39 +17,73 @@ from conoscope.tally import Need
 class Reading:
     """What a measure found in one layer: numbers by head, or one where `head` is not a key.
 
-    `more` holds further columns of the measure's own.
+    `more` holds further columns of the measure's own, `keys` what tells this reading from others of the same layer.
     """
 
     value: Float[Tensor, " h"]
     sd: Float[Tensor, " h"]
     n: Int[Tensor, " h"]
-    more: Mapping[str, Tensor] = field(default_factory=dict)
+    more: Mapping[str, Tensor | Sequence[Any]] = field(default_factory=dict)
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_one(cls, value: Any, sd: Any = math.nan, n: Any = 1, **more: Any) -> "Reading":
+        """One row; NaN counts as nothing found."""
+        numbers = torch.tensor([float(value)], dtype=torch.float64), torch.tensor([float(sd)], dtype=torch.float64)
+        count = 0 if math.isnan(float(value)) else int(n)
+        return cls(*numbers, torch.tensor([count]), {name: [item] for name, item in more.items()})
+
+    def with_keys(self, **keys: Any) -> "Reading":
+        """The same numbers under further keys."""
+        return replace(self, keys={**self.keys, **keys})
+
+
+Read = Callable[..., Reading | Iterable[Reading]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One block of a measure's table: the columns that name it, whether it is by head, and the statistics it reads."""
+    """One block of a table: the columns that name it, whether it is by head, the statistics it reads, and what else its
+    reading is given."""
 
     keys: Mapping[str, str]
     by_head: bool
     needs: Mapping[str, Need]
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+Parts = Callable[..., Iterable[Part]]
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A named reading: `parts` says what it needs under some options, `read` turns the sums into numbers."""
+class Table:
+    """One table of a measure: `parts` says what it needs under some options, `read` turns the sums into numbers.
+
+    `across` reads all layers at once: each of its statistics comes as a mapping from layer to sums, and its readings tell
+    their layer among their keys.
+    """
 
     name: str
-    read: Callable[..., Reading]
-    parts: Callable[..., Iterable[Part]]
+    read: Read
+    parts: Parts
     within: tuple[float, float]
-    source: str
-    choices: Mapping[str, tuple[str, ...]]
+    across: bool
 
     @property
     def summary(self) -> str:
         """The first line of its docstring."""
         return (self.read.__doc__ or "").strip().splitlines()[0]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A named reading; its first table bears its name. `labels`: it needs texts with labels."""
+
+    name: str
+    tables: list[Table]
+    source: str
+    labels: bool
+    choices: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -60,29 +96,50 @@ class Request:
     @property
     def name(self) -> str:
         """The measure's name and the options that were given."""
-        given = [f"{key}={value}" for key, value in self.options.items()]
-        return f"{self.measure.name}:{','.join(given)}" if given else self.measure.name
+        return self.measure.name + self._given
 
-    def parts(self) -> list[Part]:
-        """The blocks of its table."""
-        defaults = {key: choices[0] for key, choices in self.measure.choices.items()}
-        return list(self.measure.parts(**{**defaults, **self.options}))
+    @property
+    def _given(self) -> str:
+        given = [f"{key}={value}" for key, value in self.options.items()]
+        return f":{','.join(given)}" if given else ""
+
+    def tables(self) -> Iterator[tuple[str, Table, list[Part]]]:
+        """Each of its tables: its name, with the options that were given, how it is read, and its blocks."""
+        chosen = {**{key: choices[0] for key, choices in self.measure.choices.items()}, **self.options}
+        for table in self.measure.tables:
+            yield table.name + self._given, table, list(table.parts(**chosen))
 
     def needs(self) -> Iterator[Need]:
         """The statistics that its blocks read."""
-        return (need for part in self.parts() for need in part.needs.values())
+        return (need for _, _, parts in self.tables() for part in parts for need in part.needs.values())
 
 
 CATALOGUE: dict[str, Measure] = {}
 
 
 def reads(
-    parts: Callable[..., Iterable[Part]], within: tuple[float, float], source: str, **choices: tuple[str, ...]
-) -> Callable[[Callable[..., Reading]], Callable[..., Reading]]:
+    parts: Parts,
+    within: tuple[float, float],
+    source: str,
+    labels: bool = False,
+    across: bool = False,
+    **choices: tuple[str, ...],
+) -> Callable[[Read], Read]:
     """Enter a reading into the catalogue under its own name; the first of an option's choices is its default."""
 
-    def enter(read: Callable[..., Reading]) -> Callable[..., Reading]:
-        CATALOGUE[read.__name__] = Measure(read.__name__, read, parts, within, source, choices)
+    def enter(read: Read) -> Read:
+        table = Table(read.__name__, read, parts, within, across)
+        CATALOGUE[table.name] = Measure(table.name, [table], source, labels, choices)
+        return read
+
+    return enter
+
+
+def also_reads(name: str, parts: Parts, within: tuple[float, float], across: bool = False) -> Callable[[Read], Read]:
+    """Enter a reading as a further table of a measure, under both names, as `vector_norms.histogram`."""
+
+    def enter(read: Read) -> Read:
+        CATALOGUE[name.partition(".")[0]].tables.append(Table(name, read, parts, within, across))
         return read
 
     return enter
@@ -104,11 +161,12 @@ def request(text: str) -> Request:
 
 def describe(measure: Measure) -> dict[str, Any]:
     """What `conoscope list measures` shows."""
-    low, high = measure.within
+    low, high = measure.tables[0].within
     return {
         "measure": measure.name,
-        "within": f"[{low:g}, {high:g}]",
+        "within": f"{'[' if low > -math.inf else '('}{low:g}, {high:g}{']' if high < math.inf else ')'}",
         "options": options_of(measure.choices),
-        "what": measure.summary,
+        "what": measure.tables[0].summary,
+        "tables": [f"{table.name}: {table.summary}" for table in measure.tables[1:]],
         "source": measure.source,
     }

@@ -1,0 +1,109 @@
+"""Maps: the linear maps of a model's layers by head, read off its Jacobians, so that no architecture need be known.
+
+Queries, keys and values of the first token are x W + b, with x what the projections read: rotary positions turn nothing
+there, and a fused projection, GPT-2's transposed one and grouped queries are all alike. The derivative is W. What is no
+such map (a query that is normalised) has a second derivative, reads other tokens, or misses the queries of another text: it
+is left out. W_O is read from the module that the wiring found.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from conoscope.batches import Batch
+from conoscope.capture import BACKENDS, Capture, _recording, attention_of
+from conoscope.traces import Maps
+from conoscope.wiring import Call, Log, Projection, Wiring, logged
+
+ROWS, TOKENS = 2, 3
+CHUNK = 256
+"""How many rows of a Jacobian are computed at once: what bounds the memory."""
+
+
+def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
+    """Each layer's maps, in float64; the model is left as it was."""
+    log, wiring = _logged_pass(module)
+    given = {event.call: event.given for event in log.events if event.call is not None}
+    for number, (attended, reads, after) in enumerate(zip(log.attentions, wiring.inputs, wiring.projections, strict=True), 1):
+        x = None if reads is None else given[reads]
+        query, key, value = (x if x is None else linear_map(x, y) for y in (attended.query, attended.key, attended.value))
+        yield Maps(number, query, key, value, _output(after, attended.query.shape[1]))
+
+
+def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
+    """Every call of a pass over a few random tokens, with its graph, and the wiring."""
+    batch, log = _few_tokens(module).to(module.device), Log()
+    with Capture(module, "kv") as capture:
+        capture(batch, lambda trace: None)
+    assert capture.wiring is not None
+    with attention_of(module, BACKENDS[capture.mode]), _recording(log), _graph(module), logged(module, log):
+        module(**batch.inputs)
+    return log, capture.wiring
+
+
+def _few_tokens(module: PreTrainedModel) -> Batch:
+    """Random tokens, all of them different, so that no two texts begin alike."""
+    known = torch.arange(module.get_input_embeddings().num_embeddings)
+    known = known[known != (module.config.get_text_config().pad_token_id or 0)]
+    order = torch.randperm(len(known), generator=torch.Generator().manual_seed(0))
+    ids = known[order[torch.arange(ROWS * TOKENS) % len(known)]].view(ROWS, TOKENS)
+    return Batch.of_ids(ids, torch.ones_like(ids, dtype=torch.bool))
+
+
+@contextmanager
+def _graph(module: PreTrainedModel) -> Iterator[None]:
+    """Within it there is a graph from the embeddings on, even where every parameter is frozen."""
+
+    def begin(embeddings: nn.Module, given: tuple[Any, ...], returned: Tensor) -> Tensor:
+        return returned.detach().requires_grad_()
+
+    handle = module.get_input_embeddings().register_forward_hook(begin)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        handle.remove()
+
+
+@torch.enable_grad()
+def linear_map(x: Float[Tensor, "*tokens d"], y: Float[Tensor, "b h t e"]) -> Float[Tensor, "h d e"] | None:
+    """W of y = x W + b by head, from the first token of the first text; None where y is no such map of x."""
+    first, other, tokens = y[0, :, 0].flatten(), y[1, :, 0].flatten(), x.flatten(0, -2)
+    if not (x.requires_grad and y.requires_grad and _is_straight(first, x)):
+        return None
+    weight = _jacobian(first, x).double()
+    gap = other.double() - first.double() - weight @ (tokens[TOKENS] - tokens[0]).double()
+    same = gap.norm() <= _rounding(y.dtype) * (first.double().norm() + other.double().norm())
+    return weight.unflatten(0, (y.shape[1], -1)).mT if bool(same & weight.isfinite().all()) else None
+
+
+def _rounding(dtype: torch.dtype) -> float:
+    """The share of a vector that may be rounding: √eps, and of single precision at least, since a model in float64 may still
+    turn its queries in float32 (ModernBERT)."""
+    return float(max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) ** 0.5)
+
+
+def _is_straight(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> bool:
+    """Whether y reads the first token of x and no other, and its derivative does not depend on x."""
+    slope = torch.autograd.grad(y.sum(), x, create_graph=True, allow_unused=True)[0]
+    if slope is None or bool(slope.flatten(0, -2)[1:].any()):
+        return False
+    bend = torch.autograd.grad(slope.sum(), x, retain_graph=True, allow_unused=True)[0] if slope.requires_grad else None
+    return bend is None or not bool(bend.any())
+
+
+def _jacobian(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> Float[Tensor, "k d"]:
+    """The derivative of y by the first token of x."""
+    chosen = torch.eye(len(y), dtype=y.dtype, device=y.device).split(CHUNK)
+    slopes = (torch.autograd.grad(y, x, some, retain_graph=True, is_grads_batched=True)[0] for some in chosen)
+    return torch.cat([slope.flatten(1, -2)[:, 0] for slope in slopes])
+
+
+def _output(call: Call | None, heads: int) -> Float[Tensor, "h e d"] | None:
+    weight = None if call is None else Projection.of(call[0], heads).weight
+    return weight.double() if weight is not None and bool(weight.isfinite().all()) else None

@@ -1,0 +1,132 @@
+"""Representatives: one direction for each class, and the cosines of examples with them."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from conoscope.samples import Sample
+from conoscope.statistics import Covariance, Directions
+
+KINDS = ("first", "mean", "held_out", "medoid")
+ROUNDING = 1e-6
+"""Directions that differ by less are the same: [CLS] of layer 0 is one vector for all texts, but for rounding."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sampled examples of one layer and site: their vectors, labels, the model's answers, and what they are called."""
+
+    units: Float[Tensor, "n d"]
+    norms: Float[Tensor, " n"]
+    gold: Int[Tensor, " n"]
+    predicted: Int[Tensor, " n"]
+    half: Int[Tensor, " n"]
+    names: list[str]
+
+    @property
+    def differ(self) -> bool:
+        """Whether there are different directions at all."""
+        return len(self.units) > 0 and bool((self.units - self.units[0]).abs().max() > ROUNDING)
+
+    @classmethod
+    def of(cls, sample: Sample) -> "Examples":
+        """The examples of a sample of `class_vectors`; zero vectors have no direction and are left out."""
+        norms = torch.linalg.vector_norm(sample.values[:, :-2].double(), dim=-1)
+        there = norms > 0
+        x, known = sample.values[there, :-2].double(), sample.values[there, -2:].long()
+        names = [name for name, kept in zip(sample.texts(), there.tolist(), strict=True) if kept]
+        return cls(normalize(x, dim=-1), norms[there], known[:, 0], known[:, 1], sample.ranks[there] % 2, names)
+
+
+@dataclass(frozen=True)
+class Cones:
+    """The class cones of one layer and site: sums by half of the corpus and class, and examples.
+
+    Directions are rows of unit vectors, one a class; NaN for a class that has none.
+    """
+
+    sums: Directions
+    spread: Covariance | None
+    correct: Sample | None
+    examples: Examples | None
+
+    @property
+    def directions(self) -> Directions:
+        """The sums of both halves, by class."""
+        return self.sums.total()
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return self.sums.units.shape[1]
+
+    def of_kind(self, kind: str) -> Float[Tensor, "c d"]:
+        """The representatives: `first` correct example, `mean` direction, `medoid`."""
+        if kind == "mean":
+            return _directed(self.directions.units)
+        found = torch.full_like(self.directions.units, torch.nan)
+        if kind == "first" and self.correct is not None:
+            found[self.correct.groups] = normalize(self.correct.values.double(), dim=-1)
+        if kind == "medoid" and self.examples is not None:
+            for number in self.examples.gold.unique().tolist():
+                units = self.examples.units[self.examples.gold == number]
+                found[number] = units[medoid(units)]
+        return found
+
+    def of_halves(self) -> Float[Tensor, "2 c d"]:
+        """The mean directions of each half of the corpus."""
+        return _directed(self.sums.units)
+
+    def cosines(self, kind: str) -> Float[Tensor, "n c"]:
+        """Of every sampled example with every representative; NaN where the example is the representative itself.
+
+        Those of `mean` and `held_out` are with the mean direction of the others, or of the other half of the corpus.
+        """
+        assert self.examples is not None
+        units, gold = self.examples.units, self.examples.gold
+        if kind == "held_out":
+            both = torch.einsum("nd,hcd->nhc", units, self.of_halves())
+            return both[torch.arange(len(units)), 1 - self.examples.half]
+        if kind == "mean":
+            return without_itself(units, gold, self.directions.units)
+        return (units @ self.of_kind(kind).T).where(~self.itself(kind), torch.nan)
+
+    def itself(self, kind: str) -> Bool[Tensor, "n c"]:
+        """Which sampled example is the representative of which class."""
+        assert self.examples is not None
+        own = self.examples.gold[:, None] == torch.arange(self.classes)
+        if kind == "medoid":
+            chosen = self.of_kind(kind)[self.examples.gold]
+            return own & (self.examples.units == chosen).all(-1, keepdim=True)
+        called = set() if self.correct is None or kind != "first" else set(self.correct.texts())
+        near = (self.examples.units * self.of_kind(kind)[self.examples.gold]).sum(-1, keepdim=True) > 1 - ROUNDING
+        return own & near & torch.tensor([name in called for name in self.examples.names])[:, None]
+
+
+def _directed(sums: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+    length: Tensor = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
+    return (sums / length).where(length > 0, torch.nan)
+
+
+def medoid(units: Float[Tensor, "n d"]) -> int:
+    """The vector whose median cosine with the others is largest."""
+    if len(units) < 2:
+        return 0
+    cosines = (units @ units.T).fill_diagonal_(torch.nan)
+    return int(cosines.nanmedian(dim=-1).values.argmax())
+
+
+def without_itself(units: Float[Tensor, "n d"], gold: Int[Tensor, " n"], sums: Float[Tensor, "c d"]) -> Float[Tensor, "n c"]:
+    """The cosine of each vector with the sum of each class, less the vector itself in its own class.
+
+    u · (S - u) / ‖S - u‖ = (u · S - 1) / √(‖S‖² - 2 u · S + 1).
+    """
+    products, squares = units @ sums.T, sums.square().sum(-1).expand(len(units), -1)
+    own = gold[:, None] == torch.arange(len(sums))
+    lengths = (squares - 2 * products + 1).where(own, squares).clamp_min(0).sqrt()
+    # A class of one example has no direction without it; what is left of it is rounding.
+    there = lengths > 1e-6
+    return ((products - own.double()) / lengths).where(there, torch.nan)

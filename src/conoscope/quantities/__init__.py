@@ -1,0 +1,10 @@
+"""Quantities: from what a batch left in a layer to the arrays that a statistic sums.
+
+Each quantity is a pure function of its subject and of the options in its signature. It answers what a statistic's `of`
+takes, items first, or that statistic already summed; None where the subject has no such site.
+"""
+
+from conoscope.quantities import attention, classes, cones, directionality, spectrum, stream, words  # noqa: F401  enters them into QUANTITIES
+from conoscope.quantities.base import MASKS, QUANTITIES, Admits, Quantity, Subject, meant, quantity
+
+__all__ = ["MASKS", "QUANTITIES", "Admits", "Quantity", "Subject", "meant", "quantity"]

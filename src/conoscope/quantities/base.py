@@ -1,0 +1,84 @@
+"""Quantity: a named, pure function of what a batch left, and which tokens count."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from conoscope.batches import Batch
+from conoscope.traces import Answer, Maps, Trace
+
+MASKS = ("published", "real", "content")
+
+Arrays = tuple[Any, ...]
+"""What a statistic's `of` takes: tensors with the items first, then what is the same for all of them."""
+Subject = Trace | Answer | Maps
+Admits = Callable[[Int[Tensor, " n"], Int[Tensor, " n"]], Bool[Tensor, " n"]]
+"""Which items, by group and rank, a sample could still take."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A named function of a subject: what it is of, and whether it needs attention weights.
+
+    One that is `sampled` is also told what the sample could still take, so that it need not compute the rest; one that is
+    `sparse` may have nothing to say of some layers. What `finish` makes of the arrays of several batches together, a
+    statistic takes (or it is that statistic already).
+    """
+
+    compute: Callable[..., Any]
+    of: type[Subject]
+    weights: bool
+    sampled: bool
+    sparse: bool
+    finish: Callable[..., Any] | None
+
+
+QUANTITIES: dict[str, Quantity] = {}
+
+
+def quantity(
+    of: type[Subject] = Trace,
+    weights: bool = False,
+    sampled: bool = False,
+    sparse: bool = False,
+    finish: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function into QUANTITIES under its own name."""
+
+    def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
+        QUANTITIES[compute.__name__] = Quantity(compute, of, weights, sampled, sparse, finish)
+        return compute
+
+    return enter
+
+
+def meant(mask: str, site: str) -> str:
+    """The tokens that a mask means at a site. As published: content tokens of hidden states, all real ones elsewhere."""
+    return {"hidden": "content"}.get(site, "real") if mask == "published" else mask
+
+
+def mask_of(batch: Batch, mask: str) -> Bool[Tensor, "b t"]:
+    """Which tokens count: all real ones, or those of content."""
+    return {"real": batch.real, "content": batch.content}[mask]
+
+
+def drawn(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
+    """The `size` tokens of each sentence with the smallest hash, of those that count: their places in the batch laid out in
+    one row."""
+
+    def compute() -> Tensor:
+        keep = mask_of(batch, mask)
+        length = keep.shape[1]
+        if size >= length:
+            return keep.flatten().nonzero()[:, 0]
+        ranks = batch.token_ranks.where(keep, torch.iinfo(torch.int64).max)
+        where = ranks.topk(size, largest=False).indices
+        starts = torch.arange(len(keep), device=keep.device)[:, None] * length
+        return (starts + where)[keep.gather(1, where)]
+
+    found: Tensor = batch.once(("drawn", mask, size), compute)
+    return found

@@ -1,0 +1,111 @@
+"""Classes: what the classifier reads of an example, by the example's label."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from conoscope.quantities.base import Admits, Arrays, quantity
+from conoscope.samples import choose, names_of
+from conoscope.statistics import at_least_single
+from conoscope.traces import Answer
+
+SAMPLE = 4096
+"""How many examples' vectors are kept."""
+BUDGET = 2e7
+"""Sums of products are kept while classes × layers × d² is no more than this."""
+ALL = 2**62
+
+
+def _labelled(answer: Answer) -> Bool[Tensor, "b c"]:
+    """Which examples have a vector and this label."""
+
+    def compute() -> Tensor:
+        classes = torch.arange(answer.classes, device=answer.there.device)
+        return answer.there[:, None] & (answer.batch.label[:, None] == classes)
+
+    found: Tensor = answer.batch.once("labelled", compute)
+    return found
+
+
+def _vectors(answer: Answer, site: str) -> Float[Tensor, "b d"] | None:
+    found: Tensor | None = getattr(answer, site)
+    return None if found is None else at_least_single(found)
+
+
+def _within_budget(answer: Answer, width: int) -> bool:
+    return answer.classes * (answer.layers + 1) * width**2 <= BUDGET
+
+
+@quantity(of=Answer)
+def class_directions(answer: Answer, site: str) -> Arrays | None:
+    """Every example's vector, and whether it counts for a half of the corpus, by hash, and for a class."""
+    x = _vectors(answer, site)
+    if x is None:
+        return None
+
+    def by_half() -> Tensor:
+        half = answer.batch.example_ranks[:, None] % 2 == torch.arange(2, device=x.device)
+        return half[:, :, None] & _labelled(answer)[:, None]
+
+    # In double: the cosine of a vector with itself is then 1.
+    return x[:, None, None].double(), answer.batch.once("by half", by_half)
+
+
+def _units(x: Float[Tensor, "n 1 d"], keep: Bool[Tensor, "n c"]) -> Arrays:
+    units = torch.nn.functional.normalize(x.double(), dim=-1)
+    return units, keep & (units != 0).any(-1)
+
+
+@quantity(of=Answer, sparse=True, finish=_units)
+def class_units(answer: Answer, site: str) -> Arrays | None:
+    """Every example's vector, made a unit vector, and the class it counts for; nothing where their products would take too
+    much room."""
+    x = _vectors(answer, site)
+    if x is None or not _within_budget(answer, x.shape[-1]):
+        return None
+    return x[:, None], _labelled(answer)
+
+
+@quantity(of=Answer, sampled=True, sparse=True)
+def first_correct(answer: Answer, site: str, admits: Admits) -> Arrays | None:
+    """Vectors of examples that the model got right: of each class the first in the order of the corpus."""
+    batch, x = answer.batch, _vectors(answer, site)
+    if x is None:
+        return None
+    right: Tensor = batch.once("right", lambda: (_labelled(answer).any(-1) & (answer.predicted == batch.label)).nonzero()[:, 0])
+    # A zero vector has no direction.
+    kept = right[admits(batch.label[right], batch.place[right]) & (x[right] != 0).any(-1)] if len(right) else right
+    if not len(kept):
+        return None
+    kept = kept[choose(batch.label[kept], batch.place[kept], (1, ALL))]
+    return batch.label[kept], batch.place[kept], x[kept], _ids(answer, kept), 1, ALL
+
+
+@quantity(of=Answer, sampled=True, sparse=True)
+def class_vectors(answer: Answer, site: str, layers: str, admits: Admits) -> Arrays | None:
+    """Vectors of labelled examples, each with its label and the model's answer: of the last layer, or of all.
+
+    Where the products of the other layers would take too much room, they are sampled too.
+    """
+    batch, x = answer.batch, _vectors(answer, site)
+    if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
+        return None
+    group = torch.zeros_like(batch.label)
+    kept = (_labelled(answer).any(-1) & admits(group, batch.example_ranks)).nonzero()[:, 0]
+    if not len(kept):
+        return None
+    known = torch.stack((batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
+    return group[kept], batch.example_ranks[kept], torch.cat((x[kept], known), dim=-1), _ids(answer, kept), SAMPLE, 1
+
+
+@quantity(of=Answer, sparse=True)
+def confusion(answer: Answer) -> Arrays | None:
+    """The class that the model answers, by the class that is right, counted in the last layer."""
+    if answer.layer < answer.layers:
+        return None
+    counts = _labelled(answer) & (answer.predicted >= 0)[:, None]
+    return answer.predicted[:, None].expand(counts.shape).double(), counts, 1.0, 1.0, answer.classes - 1
+
+
+def _ids(answer: Answer, kept: Tensor) -> Tensor:
+    return names_of([answer.batch.ids[row] for row in kept.tolist()]).to(kept.device)

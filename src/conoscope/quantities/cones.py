@@ -1,0 +1,200 @@
+"""Directions: how much the vectors of a sentence, or of the corpus, point one way, and how long they are.
+
+What is done for every layer of every batch is little: the lengths of a site's vectors and one product of matrices. The rest
+is done once for many batches, when what has waited is summed.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from conoscope.quantities.base import Arrays, drawn, mask_of, quantity
+from conoscope.statistics import Directions, Moments, at_least_single
+from conoscope.traces import Trace
+
+CONES = ("sim", "intra_sim", "cone_index", "cone_share", "sum_norm")
+"""What `cones` tells of each sentence, in this order."""
+NORM_EDGES = (-10.0, 1 / 16, 24 * 16 + 1)
+"""Of log2 ‖x‖: from 0.001 to 16,384, sixteen to an octave, so that a length grows by 4 % from one edge to the next."""
+DRAWN = 16
+"""How many tokens of a sentence the histogram counts."""
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Of the vectors of each sentence: Σu and Σx, with u = x / ‖x‖, and how many there are that are not zero."""
+
+    sums: Float[Tensor, "b h 2 e"]
+    count: Float[Tensor, "b h"]
+
+    @cached_property
+    def products(self) -> Float[Tensor, "b h 2 2"]:
+        """‖Σu‖², Σu · Σx and ‖Σx‖²."""
+        return self.sums @ self.sums.mT
+
+
+def norms_of(trace: Trace, site: str) -> Float[Tensor, "b t h"]:
+    """‖x‖ of every vector by head, at least in single precision, computed once."""
+
+    def compute() -> Tensor:
+        x = trace.vectors(site)
+        assert x is not None
+        # By token first: the heads of a token lie side by side, and this way round is twice as fast.
+        found: Tensor = torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)
+        return found
+
+    found: Tensor = trace.once(("norms", site), compute)
+    return found
+
+
+def whole_norms_of(trace: Trace, site: str) -> Float[Tensor, "b t 1"]:
+    """‖x‖ of the vectors of all heads put together."""
+    by_head = norms_of(trace, site)
+    if by_head.shape[-1] == 1:
+        return by_head
+    found: Tensor = trace.once(("whole norms", site), lambda: torch.linalg.vector_norm(by_head, dim=-1, keepdim=True))
+    return found
+
+
+def by_sentence(trace: Trace, site: str, width: str, mask: str) -> Sentences | None:
+    """The sums over each sentence of the batch, computed once for all that read them."""
+    if getattr(trace, site) is None:
+        return None
+    if site == "input" and trace.goes_on and ("sentences", "hidden", mask) in trace.earlier:
+        return trace.earlier["sentences", "hidden", mask][width]  # type: ignore[no-any-return]
+    both: dict[str, Sentences] = trace.once(("sentences", site, mask), lambda: _sum_sentences(trace, site, mask))
+    return both[width]
+
+
+def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
+    """The sums of heads and of whole vectors from one product of matrices: a column of weights for each head's lengths, one
+    for the whole lengths, one of ones. Each head takes its own part of the row: more is computed than needed, and faster."""
+    found = trace.whole(site)
+    assert found is not None
+    x, by_head, whole = at_least_single(found), norms_of(trace, site), whole_norms_of(trace, site)
+    heads = by_head.shape[-1]
+    norms = torch.cat((by_head, whole, torch.ones_like(whole)), dim=-1)
+    # A zero vector adds nothing to a sum, however large its weight.
+    weights = _kept(trace, mask, x.dtype) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
+    sums = weights.mT @ x
+    units = sums[:, :heads].unflatten(-1, (heads, -1)).diagonal(dim1=1, dim2=2).mT
+    vectors = sums[:, -1].unflatten(-1, (heads, -1))
+    count = (weights * norms).sum(1)
+    return {
+        "head": Sentences(torch.stack((units, vectors), dim=-2), count[:, :heads]),
+        "whole": Sentences(sums[:, None, -2:], count[:, heads:-1]),
+    }
+
+
+def _kept(trace: Trace, mask: str, dtype: torch.dtype) -> Float[Tensor, "b t 1"]:
+    """1 for the tokens that count, 0 for the others."""
+    found: Tensor = trace.batch.once(("kept", mask, dtype), lambda: mask_of(trace.batch, mask)[..., None].to(dtype))
+    return found
+
+
+def lengths(trace: Trace, site: str, width: str, mask: str) -> Float[Tensor, "b 3 h"]:
+    """Of the vectors of each sentence that count: how many, the mean of ‖x‖, and Σ(‖x‖ - mean)²."""
+
+    def compute() -> Tensor:
+        norms = norms_of(trace, site) if width == "head" else whole_norms_of(trace, site)
+        keep = _kept(trace, mask, norms.dtype)
+        count = keep.sum(1, keepdim=True)
+        mean = keep.mT @ norms / count
+        scatter = ((norms - mean) * keep).square_().sum(1, keepdim=True)
+        return torch.cat((count.expand_as(mean), mean, scatter), dim=1)
+
+    found: Tensor = trace.once(("lengths", site, width, mask), compute)
+    return found
+
+
+def _cones(products: Float[Tensor, "n h 2 2"], count: Float[Tensor, "n h"]) -> Arrays:
+    """What CONES names; NaN where a sentence has too few vectors."""
+    products, n = products.double(), count.double().round()
+    units, mixed, vectors = products[..., 0, 0], products[..., 0, 1], products[..., 1, 1]
+    total, index = vectors.sqrt(), units.sqrt()
+    found = (
+        ((units - n) / (n * (n - 1))).clamp(-1, 1).where(n > 1, torch.nan),
+        (mixed / (n * total)).clamp(-1, 1).where(n > 1, torch.nan),
+        index.where(n > 0, torch.nan),
+        index / n,
+        total.where(n > 0, torch.nan),
+    )
+    return (torch.stack(found, dim=-1),)
+
+
+@quantity(finish=_cones)
+def cones(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
+    """Of each sentence and head the products of Σu and Σx, and how many vectors there are: in the end what CONES names."""
+    each = by_sentence(trace, site, width, mask)
+    return None if each is None else (each.products, each.count)
+
+
+def _directions(sums: Float[Tensor, "n h 2 e"], count: Float[Tensor, "n h"], all: Float[Tensor, "n 1"]) -> Directions:
+    (units, vectors), there = sums.sum(0).unbind(1), count.sum(0).round().long()
+    return Directions(units, vectors, there, all.sum(0).round().long() - there)
+
+
+@quantity(finish=_directions)
+def directions(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
+    """The directions of all vectors of the batch."""
+    each = by_sentence(trace, site, width, mask)
+    if each is None:
+        return None
+    all = trace.batch.once(("count", mask), lambda: mask_of(trace.batch, mask).sum().double()[None, None])
+    return each.sums.sum(0, keepdim=True).double(), each.count.sum(0, keepdim=True).double(), all
+
+
+def _variance(vectors: Float[Tensor, "n h 2 2"], lengths: Float[Tensor, "n 3 h"]) -> Arrays:
+    """(Σ‖x‖² - ‖Σx‖² / n) / (n - 1), as n (mean ‖x‖² - ‖mean x‖²) / (n - 1); NaN for fewer than two vectors."""
+    count, mean, scatter = lengths.double().unbind(1)
+    spread = scatter + count * (mean.square() - vectors[..., 1, 1].double() / count.square())
+    return ((spread / (count - 1)).clamp_min(0).where(count > 1, torch.nan),)
+
+
+@quantity(finish=_variance)
+def variances(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
+    """Of each sentence and head the products of sums, and lengths: in the end the trace of the covariance of its vectors."""
+    each = by_sentence(trace, site, width, mask)
+    return None if each is None else (each.products, lengths(trace, site, width, mask))
+
+
+@quantity()
+def random_vectors(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
+    """One vector of each sentence, drawn by hash: pairs of them are pairs of words of different sentences."""
+    return drawn_vectors(trace, site, width, drawn(trace.batch, mask, 1))
+
+
+def drawn_vectors(trace: Trace, site: str, width: str, at: Int[Tensor, " n"]) -> tuple[Float[Tensor, "n h e"]] | None:
+    """The vectors of some tokens, by their places in the batch laid out in one row."""
+    whole, by_head = trace.whole(site), trace.vectors(site)
+    if whole is None or by_head is None:
+        return None
+    heads = by_head.shape[1] if width == "head" else 1
+    return (whole.flatten(0, 1).index_select(0, at).unflatten(-1, (heads, -1)),)
+
+
+def _moments(lengths: Float[Tensor, "n 3 h"]) -> Moments:
+    count, means, scatters = lengths.double().nan_to_num().unbind(1)
+    total = count.sum(0)
+    mean = (count * means).sum(0) / total.clamp_min(1)
+    scatter = (scatters + count * (means - mean).square()).sum(0)
+    return Moments(total.long(), mean, scatter, torch.zeros_like(total, dtype=torch.int64))
+
+
+@quantity(finish=_moments)
+def norms(trace: Trace, site: str, width: str) -> Arrays | None:
+    """‖x‖ of every real token's vector."""
+    return None if getattr(trace, site) is None else (lengths(trace, site, width, "real"),)
+
+
+@quantity()
+def norm_counts(trace: Trace, site: str, width: str) -> Arrays | None:
+    """log2 ‖x‖ of some tokens of each sentence, drawn by hash, and the edges of the histogram that counts them."""
+    if getattr(trace, site) is None:
+        return None
+    found = norms_of(trace, site) if width == "head" else whole_norms_of(trace, site)
+    at = drawn(trace.batch, "real", DRAWN)
+    return found.flatten(0, 1).index_select(0, at).log2(), at >= 0, *NORM_EDGES

@@ -1,0 +1,220 @@
+"""Directionality: which subspaces a head reads and writes, and how far what it computes has a direction.
+
+A head's scores are x M xᵀ with M = W_Q W_Kᵀ, and it moves x_j by x_j M with M = W_V W_O. Every such M is A Bᵀ with factors of
+few columns: singular values come from thin QRs of the factors, norms and traces from their Gram matrices.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from conoscope.quantities.base import Admits, quantity
+from conoscope.samples import Constant, Sample, choose, names_of
+from conoscope.statistics import entropy_rank
+from conoscope.traces import Maps, Trace
+
+MAPS = ("query-key", "value-output")
+NUMBERS = ("effective_rank", "rank", "largest", "top_share", "skew_share")
+"""What is told of every M = A Bᵀ, in this order."""
+MAP_NUMBERS = (*NUMBERS, "rank_with_transpose", "heads_rank")
+"""What is told of a map of the weights."""
+SENTENCES = 8
+"""Of how many sentences the scores are looked at."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For many small matrices: LAPACK splits each among all threads, which is slower, and far slower on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def singular_values(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"]) -> Float[Tensor, "*s k"]:
+    """Those of A Bᵀ that can differ from 0, largest first: those of R_A R_Bᵀ. NaN where A or B is not finite."""
+    core = _triangle(a) @ _triangle(b).mT
+    finite = core.isfinite().all(-1).all(-1)[..., None]
+    found: Tensor = torch.linalg.svdvals(core.where(finite[..., None], 0.0))
+    return found.where(finite, torch.nan)
+
+
+def values_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"]) -> Float[Tensor, "*s k"]:
+    """The singular values of A Bᵀ + B Aᵀ that can differ from 0, unordered: with [A B] = U R they are |λ| of R S Rᵀ, where S
+    swaps A and B."""
+    left, right = _triangle(torch.cat((a, b), dim=-1)).split(a.shape[-1], dim=-1)
+    found: Tensor = torch.linalg.eigvalsh(left @ right.mT + right @ left.mT)
+    return found.abs()
+
+
+def _triangle(x: Float[Tensor, "*s n e"]) -> Float[Tensor, "*s k e"]:
+    found: Tensor = torch.linalg.qr(x, mode="r").R
+    return found
+
+
+def skew_share(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s n e"]) -> Float[Tensor, "*s"]:
+    """‖M - Mᵀ‖² / (4 ‖M‖²) of M = A Bᵀ, from ‖M‖² = tr(AᵀA BᵀB) and tr(M²) = tr((BᵀA)²); the symmetric share is the rest."""
+    energy = ((a.mT @ a) * (b.mT @ b)).sum((-2, -1))
+    across = b.mT @ a
+    again: Tensor = (across * across.mT).sum((-2, -1))
+    return ((1 - again / energy) / 2).clamp(0, 1)
+
+
+def tolerance(s: Float[Tensor, "*s k"], a: Tensor, b: Tensor, eps: float) -> Float[Tensor, "*s 1"]:
+    """Below this a singular value of A Bᵀ is rounding: s₁ times the longest side times eps."""
+    longest: int = max(*a.shape[-2:], *b.shape[-2:])
+    return s.amax(-1, keepdim=True) * (longest * eps)
+
+
+def numbers(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"], eps: float) -> Float[Tensor, "*s numbers"]:
+    """What NUMBERS names, of A Bᵀ; a matrix that is not square has no skew part."""
+    s = singular_values(a, b)
+    energy = s.square()
+    undefined = torch.full_like(s[..., 0], torch.nan)
+    return torch.stack(
+        (
+            entropy_rank(s),
+            (s > tolerance(s, a, b, eps)).sum(-1).double().where(s[..., 0].isfinite(), torch.nan),
+            s[..., 0],
+            energy[..., 0] / energy.sum(-1),
+            skew_share(a, b) if a.shape[-2] == b.shape[-2] else undefined,
+        ),
+        dim=-1,
+    )
+
+
+def rank_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"], eps: float) -> Float[Tensor, "*s"]:
+    """The rank of A Bᵀ + B Aᵀ. Its rounding is that of two matrices: with twice the tolerance of one its rank is never more
+    than twice the rank of one (Weyl)."""
+    least = 2 * tolerance(singular_values(a, b), a, b, eps)
+    return (values_with_transpose(a, b) > least).sum(-1).double()
+
+
+def precision(*weights: Tensor) -> float:
+    """eps of the weights' own precision: single where every number fits into it. Half precision counts as single: its eps times
+    a width of 768 is above 1, and every rank would be 0."""
+    single = all(torch.equal(weight.float().double(), weight) for weight in weights)
+    return torch.finfo(torch.float32 if single else torch.float64).eps
+
+
+def factors(maps: Maps, map: str) -> tuple[Tensor, Tensor] | None:
+    """A and B of each head's map A Bᵀ, shape (h, d, e) and (h, d_out, e)."""
+    a, b = (maps.query, maps.key) if map == "query-key" else (maps.value, columns(maps, "output"))
+    if a is None or b is None:
+        return None
+    heads = max(len(a), len(b))
+    return a.repeat_interleave(heads // len(a), dim=0), b.repeat_interleave(heads // len(b), dim=0)
+
+
+def _side_by_side(x: Float[Tensor, "h d e"]) -> Float[Tensor, "d he"]:
+    return x.transpose(0, 1).flatten(1)
+
+
+def columns(maps: Maps, space: str) -> Float[Tensor, "h d e"] | None:
+    """The matrix of each head whose columns span a space: W_Q, W_K, W_V, and W_O transposed, since it is written along rows."""
+    found: Tensor | None = getattr(maps, space)
+    return found.mT if space == "output" and found is not None else found
+
+
+@quantity(of=Maps, sparse=True)
+def map_numbers(maps: Maps, map: str, width: str) -> Constant | None:
+    """What MAP_NUMBERS names, of each head's map; or of their sum over heads, beside the sum of the heads' ranks."""
+    found = factors(maps, map)
+    if found is None:
+        return None
+    eps = precision(*found)
+    with one_thread():
+        by_head = _of_map(*found, eps)
+    if width == "head":
+        return Constant.of(by_head)
+    whole = _of_map(_side_by_side(found[0])[None], _side_by_side(found[1])[None], eps)
+    whole[:, -1] = by_head[:, NUMBERS.index("rank")].sum()
+    return Constant.of(whole)
+
+
+def _of_map(a: Float[Tensor, "h d e"], b: Float[Tensor, "h d_out e"], eps: float) -> Float[Tensor, "h numbers"]:
+    """What MAP_NUMBERS names, but for the sum of ranks."""
+    undefined = a.new_full((len(a),), torch.nan)
+    doubled = rank_with_transpose(a, b, eps) if a.shape[-2] == b.shape[-2] else undefined
+    return torch.cat((numbers(a, b, eps), torch.stack((doubled, undefined), dim=-1)), dim=-1)
+
+
+@quantity(of=Maps, sparse=True)
+@one_thread()
+def map_values(maps: Maps, map: str) -> Constant | None:
+    """The singular values of each head's map."""
+    found = factors(maps, map)
+    return None if found is None else Constant.of(singular_values(*found))
+
+
+@one_thread()
+def basis(w: Float[Tensor, "h d e"], eps: float) -> tuple[Float[Tensor, "h d k"], Int[Tensor, " h"]]:
+    """An orthonormal basis of each column space, and its dimension; the columns beyond that are 0."""
+    q, r = torch.linalg.qr(w)
+    u, s, _ = torch.linalg.svd(r, full_matrices=False)
+    there = s > tolerance(s, w, w, eps)
+    return (q @ u) * there[:, None], there.sum(-1)
+
+
+@quantity(of=Maps, sparse=True)
+@one_thread()
+def space_angles(maps: Maps, spaces: str) -> Constant | None:
+    """Of two spaces of each head: the mean squared cosine of their principal angles, the smallest and the largest angle."""
+    one, other = (columns(maps, space) for space in spaces.split("-"))
+    if one is None or other is None:
+        return None
+    heads, eps = max(len(one), len(other)), precision(one, other)
+    (u, dimension), (v, dimension_other) = (basis(w.repeat_interleave(heads // len(w), dim=0), eps) for w in (one, other))
+    cosines = torch.linalg.svdvals(u.mT @ v).clamp_max(1)
+    fewest = torch.minimum(dimension, dimension_other)
+    ends = torch.stack((cosines[:, 0], cosines.gather(1, fewest.clamp_min(1)[:, None] - 1)[:, 0]), dim=-1)
+    found = torch.cat(((cosines.square().sum(-1) / fewest)[:, None], ends.acos().rad2deg()), dim=-1)
+    return Constant.of(found.where(fewest[:, None] > 0, torch.nan))
+
+
+@quantity(of=Maps, sparse=True)
+def head_overlaps(maps: Maps, space: str) -> Constant | None:
+    """‖U_iᵀ U_j‖² of the bases of every two heads, divided by the smaller dimension: the mean squared cosine between them."""
+    w = columns(maps, space)
+    if w is None:
+        return None
+    u, dimension = basis(w, precision(w))
+    flat = _side_by_side(u)
+    products = (flat.mT @ flat).unflatten(0, (len(w), -1)).unflatten(2, (len(w), -1))
+    return Constant.of(products.square().sum((1, 3)) / torch.minimum(dimension, dimension[:, None]))
+
+
+@quantity(sampled=True, sparse=True)
+def score_numbers(trace: Trace, admits: Admits) -> Sample | None:
+    """What NUMBERS names, of each head's scores Q Kᵀ, one sentence an item; only sentences that the sample could still take.
+
+    Summed at once, so that the next batch is told what there is no more room for.
+    """
+    if trace.query is None or trace.key is None:
+        return None
+    ranks = trace.batch.example_ranks
+    groups = torch.zeros_like(ranks)
+    admitted = admits(groups, ranks).nonzero()[:, 0]
+    if not len(admitted):
+        return None
+    chosen = admitted[choose(groups[admitted], ranks[admitted], (SENTENCES, 1))]
+    rows = chosen.tolist()
+    with one_thread():
+        values = torch.stack([_of_sentence(trace, row).flatten() for row in rows]).to(ranks.device)
+    names = names_of([trace.batch.ids[row] for row in rows]).to(ranks.device)
+    return Sample.of(groups[chosen], ranks[chosen], values, names, SENTENCES, 1)
+
+
+def _of_sentence(trace: Trace, row: int) -> Float[Tensor, "h numbers"]:
+    """Of the real tokens alone, and one sentence at a time: the copies in float64 are then small. On the CPU, which is faster
+    at many small matrices."""
+    assert trace.query is not None
+    assert trace.key is not None
+    query, key = (x[row][:, trace.batch.real[row]].cpu() for x in (trace.query, trace.key))
+    eps = torch.finfo(torch.promote_types(query.dtype, torch.float32)).eps
+    return numbers(query.double(), key.double().repeat_interleave(len(query) // len(key), dim=0), eps)

@@ -1,0 +1,15 @@
+"""Spectrum: the products that singular values are read from."""
+
+from conoscope.quantities.base import Arrays, drawn, quantity
+from conoscope.quantities.cones import drawn_vectors
+from conoscope.traces import Trace
+
+DRAWN = {"head": 8, "whole": 16}
+"""How many tokens of a sentence are drawn, where not all are asked for: a head is much narrower."""
+
+
+@quantity()
+def vectors(trace: Trace, site: str, width: str, mask: str, tokens: str) -> Arrays | None:
+    """The vectors of every token that counts, or of some of each sentence, drawn by hash."""
+    length = trace.batch.real.shape[1]
+    return drawn_vectors(trace, site, width, drawn(trace.batch, mask, DRAWN[width] if tokens == "drawn" else length))

@@ -1,0 +1,156 @@
+"""Samples and other statistics that are no plain sums: items chosen by hash, one number for all, a statistic per key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
+
+from conoscope.statistics import Statistic, empty
+
+NAME_BYTES = 64
+"""The longest name of an item, in UTF-8; a longer one is cut."""
+
+
+@dataclass(frozen=True)
+class Sample(Statistic):
+    """Of each group the `size` items with the smallest rank, and of the groups the `most` with the smallest number.
+
+    With ranks that are hashes of the item's name this is a uniform sample, complete while a group has no more than
+    `size`, and the same one however the corpus was cut. Items stand in the order of group and rank; those of equal rank
+    in the order of their values.
+    """
+
+    limits: Int[Tensor, " m"] = empty(0, dtype=torch.int64)
+    groups: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
+    ranks: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
+    values: Float[Tensor, "k d"] = empty(0, 0)
+    names: UInt8[Tensor, "k w"] = empty(0, NAME_BYTES, dtype=torch.uint8)
+
+    @classmethod
+    def of(
+        cls,
+        groups: Int[Tensor, " n"],
+        ranks: Int[Tensor, " n"],
+        values: Float[Tensor, "n d"],
+        names: UInt8[Tensor, "n w"],
+        size: int,
+        most: int,
+    ) -> Self:
+        """The smallest of the first axis."""
+        return cls(torch.tensor((size, most), device=groups.device), groups, ranks, values, names)._chosen()
+
+    def __add__(self, other: Self) -> Self:
+        if not (len(self.limits) and len(other.limits)):
+            return self if len(self.limits) else other
+        if not torch.equal(self.limits, other.limits):
+            raise ValueError("samples of different sizes do not add up")
+        if not len(other.groups):
+            return self
+        parts = ("groups", "ranks", "values", "names")
+        return type(self)(self.limits, *(torch.cat((getattr(self, name), getattr(other, name))) for name in parts))._chosen()
+
+    def _chosen(self) -> Self:
+        chosen = choose(self.groups, self.ranks, self.limits.tolist(), self.values)
+        return type(self)(self.limits, self.groups[chosen], self.ranks[chosen], self.values[chosen], self.names[chosen])
+
+    def admits(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"]) -> Bool[Tensor, " n"]:
+        """Which of some items could still enter: what is left out here would be dropped by +."""
+        if not len(self.groups):
+            return torch.ones_like(ranks, dtype=torch.bool)
+        size, most = self.limits.tolist()
+        known, counts = self.groups.unique_consecutive(return_counts=True)
+        worst = self.ranks[counts.cumsum(0) - 1].where(counts == size, torch.iinfo(torch.int64).max)
+        place = torch.searchsorted(known, groups).clamp_max(len(known) - 1)
+        new = known[place] != groups
+        room = len(known) < most or groups < known[-1]
+        return torch.where(new, room, ranks <= worst[place])
+
+    def texts(self) -> list[str]:
+        """The names of the items."""
+        return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in self.names.cpu().numpy()]
+
+
+def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
+    """Texts as rows of bytes, which a sample can keep."""
+    rows = np.zeros((len(texts), NAME_BYTES), dtype=np.uint8)
+    for row, text in zip(rows, texts, strict=True):
+        cut = text.encode("utf-8", "replace")[:NAME_BYTES].decode("utf-8", "ignore").encode()
+        row[: len(cut)] = np.frombuffer(cut, dtype=np.uint8)
+    return torch.from_numpy(rows)
+
+
+def choose(
+    groups: Int[Tensor, " n"],
+    ranks: Int[Tensor, " n"],
+    limits: Sequence[int],
+    values: Float[Tensor, "n d"] | None = None,
+) -> Int[Tensor, " m"]:
+    """Which items a sample of these limits (`size`, `most`) keeps, in its order; equal ranks by `values`."""
+    size, most = limits
+    group, rank = groups.cpu().numpy(), ranks.cpu().numpy()
+    order = np.lexsort((rank, group))
+    equal = (np.diff(group[order]) == 0) & (np.diff(rank[order]) == 0)
+    if values is not None and equal.any():
+        order = np.lexsort((*values.T.flip(0).cpu().numpy(), rank, group))
+    sorted_groups = group[order]
+    begins = np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1])) if len(order) else np.zeros(0, dtype=bool)
+    within = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    kept = order[(within < size) & (begins.cumsum() <= most)]
+    return torch.from_numpy(kept).to(groups.device)
+
+
+@dataclass(frozen=True)
+class Constant(Statistic):
+    """Numbers that are the same for every item, such as those of the weights: + keeps them."""
+
+    value: Float[Tensor, "*s"] = empty(0)
+
+    @classmethod
+    def of(cls, value: Float[Tensor, "*s"]) -> Self:
+        """These numbers."""
+        return cls(value.double())
+
+    def __add__(self, other: Self) -> Self:
+        if self.value.numel() and other.value.numel() and not torch.allclose(self.value, other.value, rtol=1e-6, equal_nan=True):
+            raise ValueError("constants that differ do not add up")
+        return self if self.value.numel() else other
+
+
+@dataclass(frozen=True)
+class ByKey(Statistic):
+    """One statistic per key: per class, per token kind, per word."""
+
+    parts: Mapping[str, Statistic] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, keys: Sequence[str], kind: type[Statistic], *arrays: Any) -> Self:
+        """One statistic of `kind` for each key, of the items that have it; what is no tensor goes to each as it is."""
+        where: dict[str, list[int]] = {}
+        for position, key in enumerate(keys):
+            where.setdefault(key, []).append(position)
+        return cls({key: kind.of(*(a[at] if isinstance(a, Tensor) else a for a in arrays)) for key, at in where.items()})
+
+    def __add__(self, other: Self) -> Self:
+        shared = {key: self.parts[key] + part if key in self.parts else part for key, part in other.parts.items()}
+        return type(self)({**self.parts, **shared})
+
+    def state(self) -> dict[str, Tensor]:
+        """Every part's numbers, under the part's kind and key."""
+        return {
+            f"{type(part).__name__}/{name}/{key}": tensor
+            for key, part in sorted(self.parts.items())
+            for name, tensor in part.state().items()
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Tensor]) -> Self:
+        """The statistic that had this state."""
+        grouped: dict[tuple[str, str], dict[str, Tensor]] = {}
+        for path, tensor in state.items():
+            kind, name, key = path.split("/", 2)
+            grouped.setdefault((kind, key), {})[name] = tensor
+        return cls({key: Statistic.kinds[kind].restore(tensors) for (kind, key), tensors in grouped.items()})
