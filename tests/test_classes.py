@@ -407,3 +407,19 @@ def test_random_directions_come_near_the_random_bound_and_none_goes_below_the_si
         largest.append((u @ u.T - 2 * np.eye(classes)).max())
     assert np.median(largest) == pytest.approx(random_largest(classes, width), rel=0.06)
     assert min(largest) > simplex(classes, width)
+
+
+def test_a_model_without_a_head_and_texts_without_labels_have_no_classes(minilm: LoadedModel) -> None:
+    with pytest.raises(MeasureError, match="class_cones: nothing to measure"):
+        _ = measure(minilm, [Example("the soup was cold"), Example("we loved it")], ["class_cones"]).tables
+
+
+def test_a_zero_vector_is_no_representative() -> None:
+    x, gold, predicted = cloud(12)
+    x[:] = 0
+    assert "class_cones" not in tables((x, gold, predicted), (12,))
+
+
+def test_labels_cannot_steer_a_terminal(minilm: LoadedModel) -> None:
+    texts = [Example("cold soup", "a\x1b[31mRED"), Example("warm soup", "b"), Example("soup", "b"), Example("it", "a\x1b[31mRED")]
+    assert "\x1b" not in measure(minilm, texts, ["class_cones"]).summary()

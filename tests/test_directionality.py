@@ -434,12 +434,8 @@ def test_the_number_of_threads_is_left_as_it_was() -> None:
         torch.set_num_threads(before)
 
 
-def everything(groups: Tensor, ranks: Tensor) -> Tensor:
-    return torch.ones_like(ranks, dtype=torch.bool)
-
-
 def sample_of(trace: Trace) -> Sample:
-    found: Sample = score_numbers(trace, admits=everything)
+    found: Sample = score_numbers(trace, so_far=Sample())
     return found
 
 
@@ -473,9 +469,10 @@ def test_only_sentences_that_the_sample_could_still_take_are_looked_at(monkeypat
     sample = sample_of(trace)
     assert len(looked) == len(sample.ranks) == SENTENCES
     assert torch.equal(sample.ranks, batch.example_ranks.sort().values[:SENTENCES])
-    assert len(score_numbers(trace, admits=sample.admits).ranks) == SENTENCES
-    assert score_numbers(trace, admits=lambda groups, ranks: torch.zeros_like(ranks, dtype=torch.bool)) is None
-    assert score_numbers(replace(trace, key=None), admits=everything) is None
+    assert len(score_numbers(trace, so_far=sample).ranks) == SENTENCES
+    full = replace(sample, ranks=torch.zeros_like(sample.ranks))
+    assert score_numbers(trace, so_far=full) is None
+    assert score_numbers(replace(trace, key=None), so_far=Sample()) is None
 
 
 def assert_same(one: Result, other: Result) -> None:
@@ -562,3 +559,15 @@ def test_a_map_that_is_none_gives_no_row_and_the_others_do() -> None:
     assert set(tables["directionality"]["map"]) == {"value-output"}
     assert set(tables["directionality.angles"]["spaces"]) == {"key-value"}
     assert set(tables["directionality.heads"]["space"]) == {"key", "value", "output"}
+
+
+def test_the_weights_are_found_under_inference_mode_too(pure: LoadedModel) -> None:
+    with torch.inference_mode():
+        found = measure(pure, None, ["directionality"])
+    assert set(found.tables) == {f"directionality{table}" for table in ("", ".singular_values", ".angles", ".heads")}
+
+
+def test_spaces_that_are_the_same_are_at_an_angle_of_zero() -> None:
+    w = random(1, 6, 6)
+    found = space_angles(Maps(1, w, 2 * w, None, None), spaces="query-key").value
+    assert found[0].tolist() == [pytest.approx(1.0, abs=1e-12), 0.0, 0.0]

@@ -13,6 +13,7 @@ from conoscope.batches import Batch
 from conoscope.capture import traces_of
 from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import stable_hash
+from conoscope.errors import MeasureError
 from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.pipeline import measure
@@ -22,6 +23,7 @@ from conoscope.result import Result, table
 from conoscope.statistics import entropy_rank
 from conoscope.tally import Tally
 from conoscope.traces import Trace
+from conoscope.waiting import Waiting
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
 """By site and layer, one array (n, h, e) a sentence, of its real tokens."""
@@ -199,8 +201,14 @@ def test_effective_ranks_of_closed_forms() -> None:
     assert of_hidden("effective_rank", one)["rank"] == 1
 
 
-def test_the_variance_of_copies_is_zero_and_of_two_opposite_vectors_twice_their_square() -> None:
-    assert of_hidden("variance", torch.ones(4, 3))["value"] == pytest.approx(0, abs=1e-12)
+def test_the_variance_of_two_opposite_vectors_is_twice_their_square_and_copies_leave_only_rounding() -> None:
+    asked = request("variance")
+    tally = Tally.for_needs(asked.needs())
+    tally.add(
+        Trace(1, Batch.of_ids(torch.zeros(1, 4).long(), torch.ones(1, 4).bool()), hidden=torch.full((1, 4, 3), 0.1).double())
+    )
+    with pytest.raises(MeasureError, match="nothing to measure"):
+        table(asked, tally)
     assert of_hidden("variance", torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))["value"] == pytest.approx(10, abs=1e-12)
 
 
@@ -217,7 +225,7 @@ def test_bounds_hold_for_any_vectors(count: int, width: int, seed: int, shift: f
     assert each["cone_index"] ** 2 == pytest.approx(count + count * (count - 1) * each["sim"], abs=1e-7)
     assert -1e-9 <= each["cone_share"] <= 1 + 1e-9
     assert -1 - 1e-9 <= each["intra_sim"] <= 1 + 1e-9
-    assert of_hidden("variance", x)["value"] >= 0
+    assert of_hidden("variance", x)["value"] > 0
     for name, most in (("effective_rank", min(count, width)), ("participation_ratio", min(count, width)), ("top_directions", 1)):
         assert (0 if most == 1 else 1) - 1e-9 <= of_hidden(name, x)["value"] <= most + 1e-9
 
@@ -296,3 +304,43 @@ def test_a_corpus_without_frequent_words_has_no_self_sim(pure: LoadedModel) -> N
     result = measure(pure, [Example("the soup was cold"), Example("we loved it")])
     assert "self_sim" not in result.tables
     assert "sim" in result.tables
+
+
+@pytest.mark.parametrize("texts", [["! ? !", ". . !"], ["zqxv wvxz", "qqqqzz vvv"]])
+def test_texts_of_punctuation_or_of_unknown_words_have_no_words_and_break_nothing(pure: LoadedModel, texts: list[str]) -> None:
+    result = measure(pure, [Example(text) for text in texts])
+    assert "self_sim" not in result.tables
+    assert result["sim"]["n"].max() == 2
+
+
+def test_two_tallies_of_the_same_traces_find_the_same_samples(pure: LoadedModel, few: Corpus) -> None:
+    batches = list(pure.batcher(few).batches(few, 15))
+    traces = [traces_of(pure.module, batch) for batch in batches]
+    tallies = [Tally.for_needs(request(name).needs()) for name in ("self_sim", "self_sim")]
+    for tally in tallies:
+        for trace in (trace for some in traces for trace in some):
+            tally.add(trace)
+    assert table(request("self_sim"), tallies[0]).equals(table(request("self_sim"), tallies[1]))
+
+
+def test_variance_that_single_precision_cannot_tell_from_rounding_is_not_given() -> None:
+    """One huge coordinate, as trained models have them."""
+    x = torch.randn(40, 64, generator=torch.Generator().manual_seed(0))
+    x[:, 3] += 8000
+    batch = Batch.of_ids(torch.zeros(1, 40).long(), torch.ones(1, 40).bool())
+    asked = request("variance")
+    for vectors, defined in ((x, False), (x.double(), True)):
+        tally = Tally.for_needs(asked.needs())
+        tally.add(Trace(1, batch, hidden=vectors[None]))
+        if defined:
+            assert table(asked, tally)["value"][0] == pytest.approx(np.trace(np.cov(x.double().numpy().T)), rel=1e-6)
+        else:
+            with pytest.raises(MeasureError, match="nothing to measure"):
+                table(asked, tally)
+
+
+def test_room_for_what_waits_does_not_depend_on_an_empty_first_batch() -> None:
+    waiting = Waiting()
+    waiting.make_room((torch.zeros(0, 1, 768),), 0)
+    assert waiting.take((torch.zeros(20, 1, 768),))
+    assert not waiting.take((torch.zeros(20, 1, 768),))

@@ -117,11 +117,6 @@ def test_samples_of_different_sizes_do_not_add_up() -> None:
         Sample.of(*items, 1, 1) + Sample.of(*items, 2, 1)
 
 
-def test_constants_that_differ_do_not_add_up() -> None:
-    with pytest.raises(ValueError, match="constants that differ"):
-        Constant.of(torch.ones(1)) + Constant.of(torch.zeros(1))
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 40), st.integers(1, 4), st.integers(1, 4))
 def test_what_a_sample_does_not_admit_would_not_enter_it(seed: int, count: int, size: int, most: int) -> None:

@@ -107,8 +107,12 @@ def test_a_sample_of_groups_keeps_the_smallest_groups_and_of_each_the_smallest_r
     assert found.texts() == ["f", "d", "c", "a"]
 
 
-def test_a_name_is_cut_between_characters() -> None:
-    assert Sample.of(KEEP[:1].long(), KEEP[:1].long(), vectors(1), names_of(["é" * 40]), 1, 1).texts() == ["é" * 32]
+def test_of_a_long_name_the_middle_is_left_out_between_characters() -> None:
+    long = "é" * 20 + "a long way " * 9 + "è" * 5 + " 17"
+    (found,) = Sample.of(KEEP[:1].long(), KEEP[:1].long(), vectors(1), names_of([long]), 1, 1).texts()
+    assert found.startswith("é" * 16 + "…")
+    assert found.endswith("è" * 5 + " 17")
+    assert len(found.encode()) <= 64
 
 
 @pytest.mark.parametrize("shift", [0.0, 100.0])
@@ -124,3 +128,12 @@ def test_singular_values_are_those_of_the_matrix(shift: float) -> None:
 def test_fewer_vectors_than_coordinates_have_no_further_singular_values() -> None:
     found = Gram.of(vectors(3, 8), torch.ones(3, dtype=torch.bool)).spectrum
     assert int((found > 0).sum()) == 3
+
+
+def test_copies_of_one_vector_have_rank_one_and_what_is_small_beside_a_huge_coordinate_is_kept_in_single_precision() -> None:
+    x = vectors(1, 64).float()
+    assert int((Gram.of(x.expand(779, 64)).spectrum > 0).sum()) == 1
+    y = vectors(2000, 128).float()
+    y[:, 5] += 3000
+    expected = np.linalg.svd(y.double().numpy(), compute_uv=False)
+    np.testing.assert_allclose(Gram.of(y).spectrum.numpy(), expected, rtol=1e-4)

@@ -288,14 +288,14 @@ def test_what_a_zero_vector_has_not_is_not_counted() -> None:
 
 def test_a_layer_that_was_given_another_width_has_no_residual_to_compare() -> None:
     trace = a_trace(before=vectors(1, 5, 3), output=vectors(1, 5, 4), forward=vectors(1, 5, 4), hidden=vectors(1, 5, 4))
-    assert stream_pairs(trace, admits=Sample().admits) is None
+    assert stream_pairs(trace, so_far=Sample()) is None
     assert values(trace).keys() == {"attention_share", "forward_share", "mean", "variance", "kurtosis"}
 
 
 def test_a_layer_without_hidden_state_has_nothing() -> None:
     trace = replace(a_trace(hidden=vectors(1, 5, 4)), hidden=None, output=vectors(1, 5, 4))
     assert stream(trace, site="hidden") is None
-    assert stream_pairs(trace, admits=Sample().admits) is None
+    assert stream_pairs(trace, so_far=Sample()) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -324,6 +324,6 @@ def test_every_number_lies_within_its_bounds(
     torch.testing.assert_close(torch.stack(shares).nansum(0), torch.ones(len(found)).double(), rtol=0, atol=1e-6)
     assert (variance >= 0).all()
     assert (kurtosis[~kurtosis.isnan()] >= -2 - 1e-5).all()
-    found_pairs = stream_pairs(trace, admits=Sample().admits)[2]
+    found_pairs = stream_pairs(trace, so_far=Sample())[2]
     value = cka(*found_pairs.double().chunk(2, dim=-1))
     assert math.isnan(value) or -1 - 1e-6 <= value <= 1 + 1e-6

@@ -35,6 +35,7 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
         yield Maps(number, query, key, value, _output(after, attended.query.shape[1]))
 
 
+@torch.inference_mode(False)
 def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
     """Every call of a pass over a few random tokens, with its graph, and the wiring."""
     batch, log = _few_tokens(module).to(module.device), Log()
@@ -70,6 +71,7 @@ def _graph(module: PreTrainedModel) -> Iterator[None]:
         handle.remove()
 
 
+@torch.inference_mode(False)
 @torch.enable_grad()
 def linear_map(x: Float[Tensor, "*tokens d"], y: Float[Tensor, "b h t e"]) -> Float[Tensor, "h d e"] | None:
     """W of y = x W + b by head, from the first token of the first text; None where y is no such map of x."""

@@ -16,6 +16,7 @@ from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
+from conoscope.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,14 +218,16 @@ def _part_rows(asked: Request, how: Table, part: Part, tally: Tally) -> Iterator
 
 
 def _readings(how: Table, part: Part, sums: Mapping[str, Mapping[int, Statistic]]) -> Iterator[Reading]:
-    """Every reading of a block, with its layer; a layer that one of its statistics lacks has none, save where it may."""
+    """Every reading of a block, with its layer; a layer that lacks a statistic that the reading needs has none."""
     if how.across:
         if any(sums.values()):
             yield from _each(how.read(**sums, **part.given))
         return
     layers = sorted({layer for found in sums.values() for layer in found})
     for layer in layers:
-        here = {name: found.get(layer) for name, found in sums.items()}
+        here = {name: found[layer] for name, found in sums.items() if layer in found}
+        if how.required - here.keys() - part.given.keys():
+            continue
         yield from (reading.with_keys(layer=layer) for reading in _each(how.read(**here, **part.given)))
 
 
@@ -261,4 +264,5 @@ def _summarized(name: str, frame: "pd.DataFrame") -> str:
     wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer").sort_index(axis=1)
     shown = wide.head(SHOWN)
     more = f"\n... and {len(wide) - SHOWN} more rows" if len(wide) > SHOWN else ""
-    return f"{name}, by layer\n{shown.to_string(float_format='{:.3f}'.format, na_rep='')}{more}"
+    lines = shown.to_string(float_format="{:.3f}".format, na_rep="").split("\n")
+    return "\n".join((f"{name}, by layer", *map(printable, lines))) + more

@@ -12,7 +12,7 @@ from torch import Tensor
 from conoscope.statistics import Statistic, empty
 
 NAME_BYTES = 64
-"""The longest name of an item, in UTF-8; a longer one is cut."""
+"""The longest name of an item, in UTF-8; of a longer one the middle is left out."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,11 @@ class Sample(Statistic):
         room = len(known) < most or groups < known[-1]
         return torch.where(new, room, ranks <= worst[place])
 
+    @property
+    def mark(self) -> tuple[int, ...]:
+        """What tells samples of other items apart: those of all layers have the same."""
+        return (len(self.ranks), int(self.ranks.sum()), int(self.groups.sum()))
+
     def texts(self) -> list[str]:
         """The names of the items."""
         return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in self.names.cpu().numpy()]
@@ -78,8 +83,11 @@ def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
     """Texts as rows of bytes, which a sample can keep."""
     rows = np.zeros((len(texts), NAME_BYTES), dtype=np.uint8)
     for row, text in zip(rows, texts, strict=True):
-        cut = text.encode("utf-8", "replace")[:NAME_BYTES].decode("utf-8", "ignore").encode()
-        row[: len(cut)] = np.frombuffer(cut, dtype=np.uint8)
+        whole = text.encode("utf-8", "replace")
+        if len(whole) > NAME_BYTES:
+            ends = whole[: NAME_BYTES // 2], whole[3 - NAME_BYTES // 2 :]
+            whole = "…".join(end.decode("utf-8", "ignore") for end in ends).encode()
+        row[: len(whole)] = np.frombuffer(whole, dtype=np.uint8)
     return torch.from_numpy(rows)
 
 
@@ -105,7 +113,7 @@ def choose(
 
 @dataclass(frozen=True)
 class Constant(Statistic):
-    """Numbers that are the same for every item, such as those of the weights: + keeps them."""
+    """Numbers that are the same for every item but for rounding, such as those of the weights: + keeps one of them."""
 
     value: Float[Tensor, "*s"] = empty(0)
 
@@ -115,8 +123,6 @@ class Constant(Statistic):
         return cls(value.double())
 
     def __add__(self, other: Self) -> Self:
-        if self.value.numel() and other.value.numel() and not torch.allclose(self.value, other.value, rtol=1e-6, equal_nan=True):
-            raise ValueError("constants that differ do not add up")
         return self if self.value.numel() else other
 
 

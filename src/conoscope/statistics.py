@@ -122,7 +122,7 @@ class Directions(Statistic):
 
 @dataclass(frozen=True)
 class Gram(Statistic):
-    """Σ x xᵀ, Σ x, the number of vectors, and how large an error of rounding the first may have."""
+    """Σ x xᵀ, Σ x, the number of vectors, and how much of the first may be rounding, of the sums or of the vectors."""
 
     products: Float[Tensor, "*s d d"] = _zero()
     vectors: Float[Tensor, "*s d"] = _zero()
@@ -132,11 +132,12 @@ class Gram(Statistic):
     @classmethod
     def of(cls, x: Float[Tensor, "n *#s d"], keep: Bool[Tensor, "n *s"] | None = None) -> Self:
         """Sums over the first axis; all vectors count where `keep` is not given."""
-        kept = at_least_single(x if keep is None else x * keep[..., None])
+        # In double: products in single lose what is small beside a common direction or a huge coordinate.
+        kept = (x if keep is None else x * keep[..., None]).double()
         count = torch.full(kept.shape[1:-1], len(kept), device=x.device) if keep is None else keep.sum(0)
-        products = _squared(kept).double()
-        rounding = products.diagonal(dim1=-2, dim2=-1).sum(-1) * torch.finfo(kept.dtype).eps
-        return cls(products, kept.sum(0).double(), count, rounding)
+        products = _squared(kept)
+        share = max(torch.finfo(torch.float64).eps, torch.finfo(at_least_single(x).dtype).eps ** 2)
+        return cls(products, kept.sum(0), count, products.diagonal(dim1=-2, dim2=-1).sum(-1) * share)
 
     @cached_property
     def spectrum(self) -> Float[Tensor, "*s d"]:

@@ -52,7 +52,7 @@ class Need:
         """What the quantity finds, given what is summed already; None where the subject has no such site."""
         told: dict[str, Any] = self._chosen
         if self.described.sampled:
-            told = {**told, "admits": (before if isinstance(before, Sample) else Sample()).admits}
+            told = {**told, "so_far": before if isinstance(before, Sample) else Sample()}
         answer: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **told)
         return answer
 

@@ -179,8 +179,10 @@ class Recorder:
             return
         batch = self.batch
         there = batch.real.any(-1) if self.pooling else batch.cls >= 0
-        predicted = torch.full_like(batch.cls, -1) if logits is None else logits.argmax(-1)
-        classes = batch.classes if logits is None else logits.shape[-1]
+        # One logit is a number to be guessed, not a class.
+        classifies = logits is not None and logits.shape[-1] > 1
+        predicted = logits.argmax(-1) if logits is not None and classifies else torch.full_like(batch.cls, -1)
+        classes = logits.shape[-1] if logits is not None and classifies else batch.classes
         for layer, vectors in self._pooled:
             self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 

@@ -39,9 +39,10 @@ class Waiting:
 
     def make_room(self, arrays: tuple[Any, ...], held: int) -> None:
         """Room for arrays such as these, where a sum holds so many numbers; none for those that would fill it at once."""
-        numbers = sum(array.numel() for array in arrays if isinstance(array, Tensor))
+        of_item = sum(array.shape[1:].numel() for array in arrays if isinstance(array, Tensor))
+        numbers = of_item * _count(arrays)
         room = min(max(ROOM, held // 4, 4 * numbers), 8 * ROOM)
-        capacity = room // max(1, numbers // max(1, _count(arrays)))
+        capacity = room // max(1, of_item)
         if capacity > self._capacity and numbers < room:
             self._capacity = capacity
             self._buffers = [_room_for(array, capacity) for array in arrays]

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import torch
@@ -68,6 +70,11 @@ class Table:
     parts: Parts
     within: tuple[float, float]
     across: bool
+
+    @cached_property
+    def required(self) -> set[str]:
+        """The statistics that the reading cannot do without: its parameters that have no default."""
+        return {name for name, given in signature(self.read).parameters.items() if given.default is given.empty}
 
     @property
     def summary(self) -> str:

@@ -25,7 +25,8 @@ def _parts(mask: str, tokens: str) -> Iterator[Part]:
 
 def _reading(value: Float[Tensor, " h"], products: Gram, **more: Tensor) -> Reading:
     width = torch.full_like(products.count, products.products.shape[-1])
-    return Reading(value, torch.full_like(value, torch.nan), products.count, {"width": width, **more})
+    count = products.count.where(~value.isnan(), 0)
+    return Reading(value, torch.full_like(value, torch.nan), count, {"width": width, **more})
 
 
 @reads(_parts, within=(1, float("inf")), source="Roy and Vetterli 2007; Fosse et al. 2022", mask=MASKS, tokens=TOKENS)

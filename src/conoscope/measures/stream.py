@@ -20,7 +20,7 @@ def _parts() -> Iterator[Part]:
 
 
 @reads(_parts, within=(-inf, inf), source="after Bonino et al. 2025; CKA: Kornblith et al. 2019, Song et al. 2012")
-def stream(each: Moments, pairs: Sample | None) -> Iterator[Reading]:
+def stream(each: Moments, pairs: Sample | None = None) -> Iterator[Reading]:
     """What each layer does to the stream: how far it turns it, what share each of its parts has, and its coordinates.
 
     x is what the layer before left, a and m what attention and the feed-forward part add, y what the layer leaves. `what`:

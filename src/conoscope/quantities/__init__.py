@@ -5,6 +5,6 @@ takes, items first, or that statistic already summed; None where the subject has
 """
 
 from conoscope.quantities import attention, classes, cones, directionality, spectrum, stream, words  # noqa: F401  enters them into QUANTITIES
-from conoscope.quantities.base import MASKS, QUANTITIES, Admits, Quantity, Subject, meant, quantity
+from conoscope.quantities.base import MASKS, QUANTITIES, Quantity, Subject, meant, quantity
 
-__all__ = ["MASKS", "QUANTITIES", "Admits", "Quantity", "Subject", "meant", "quantity"]
+__all__ = ["MASKS", "QUANTITIES", "Quantity", "Subject", "meant", "quantity"]

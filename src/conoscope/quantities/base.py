@@ -16,15 +16,13 @@ MASKS = ("published", "real", "content")
 Arrays = tuple[Any, ...]
 """What a statistic's `of` takes: tensors with the items first, then what is the same for all of them."""
 Subject = Trace | Answer | Maps
-Admits = Callable[[Int[Tensor, " n"], Int[Tensor, " n"]], Bool[Tensor, " n"]]
-"""Which items, by group and rank, a sample could still take."""
 
 
 @dataclass(frozen=True)
 class Quantity:
     """A named function of a subject: what it is of, and whether it needs attention weights.
 
-    One that is `sampled` is also told what the sample could still take, so that it need not compute the rest; one that is
+    One that is `sampled` is also given the sample so far, so that it need not compute what could not enter; one that is
     `sparse` may have nothing to say of some layers. What `finish` makes of the arrays of several batches together, a
     statistic takes (or it is that statistic already).
     """

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from conoscope.quantities.base import Admits, Arrays, quantity
-from conoscope.samples import choose, names_of
+from conoscope.quantities.base import Arrays, quantity
+from conoscope.samples import Sample, choose, names_of
 from conoscope.statistics import at_least_single
 from conoscope.traces import Answer
 
@@ -67,14 +67,14 @@ def class_units(answer: Answer, site: str) -> Arrays | None:
 
 
 @quantity(of=Answer, sampled=True, sparse=True)
-def first_correct(answer: Answer, site: str, admits: Admits) -> Arrays | None:
+def first_correct(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
     """Vectors of examples that the model got right: of each class the first in the order of the corpus."""
     batch, x = answer.batch, _vectors(answer, site)
     if x is None:
         return None
     right: Tensor = batch.once("right", lambda: (_labelled(answer).any(-1) & (answer.predicted == batch.label)).nonzero()[:, 0])
     # A zero vector has no direction.
-    kept = right[admits(batch.label[right], batch.place[right]) & (x[right] != 0).any(-1)] if len(right) else right
+    kept = right[so_far.admits(batch.label[right], batch.place[right]) & (x[right] != 0).any(-1)] if len(right) else right
     if not len(kept):
         return None
     kept = kept[choose(batch.label[kept], batch.place[kept], (1, ALL))]
@@ -82,7 +82,7 @@ def first_correct(answer: Answer, site: str, admits: Admits) -> Arrays | None:
 
 
 @quantity(of=Answer, sampled=True, sparse=True)
-def class_vectors(answer: Answer, site: str, layers: str, admits: Admits) -> Arrays | None:
+def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arrays | None:
     """Vectors of labelled examples, each with its label and the model's answer: of the last layer, or of all.
 
     Where the products of the other layers would take too much room, they are sampled too.
@@ -91,7 +91,7 @@ def class_vectors(answer: Answer, site: str, layers: str, admits: Admits) -> Arr
     if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
         return None
     group = torch.zeros_like(batch.label)
-    kept = (_labelled(answer).any(-1) & admits(group, batch.example_ranks)).nonzero()[:, 0]
+    kept = (_labelled(answer).any(-1) & so_far.admits(group, batch.example_ranks)).nonzero()[:, 0]
     if not len(kept):
         return None
     known = torch.stack((batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
@@ -101,7 +101,7 @@ def class_vectors(answer: Answer, site: str, layers: str, admits: Admits) -> Arr
 @quantity(of=Answer, sparse=True)
 def confusion(answer: Answer) -> Arrays | None:
     """The class that the model answers, by the class that is right, counted in the last layer."""
-    if answer.layer < answer.layers:
+    if answer.layer < answer.layers or not answer.classes:
         return None
     counts = _labelled(answer) & (answer.predicted >= 0)[:, None]
     return answer.predicted[:, None].expand(counts.shape).double(), counts, 1.0, 1.0, answer.classes - 1

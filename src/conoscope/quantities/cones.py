@@ -148,10 +148,15 @@ def directions(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
 
 
 def _variance(vectors: Float[Tensor, "n h 2 2"], lengths: Float[Tensor, "n 3 h"]) -> Arrays:
-    """(Σ‖x‖² - ‖Σx‖² / n) / (n - 1), as n (mean ‖x‖² - ‖mean x‖²) / (n - 1); NaN for fewer than two vectors."""
+    """(Σ‖x‖² - ‖Σx‖² / n) / (n - 1); NaN for fewer than two vectors, and where rounding is all that is left.
+
+    Vectors that differ by little of their length, such as those with one huge coordinate, need double precision.
+    """
     count, mean, scatter = lengths.double().unbind(1)
-    spread = scatter + count * (mean.square() - vectors[..., 1, 1].double() / count.square())
-    return ((spread / (count - 1)).clamp_min(0).where(count > 1, torch.nan),)
+    squares = scatter + count * mean.square()
+    spread = squares - vectors[..., 1, 1].double() / count
+    there = (count > 1) & (spread > 100 * torch.finfo(lengths.dtype).eps * squares)
+    return ((spread / (count - 1)).where(there, torch.nan),)
 
 
 @quantity(finish=_variance)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.quantities.base import Admits, quantity
+from conoscope.quantities.base import quantity
 from conoscope.samples import Constant, Sample, choose, names_of
 from conoscope.statistics import entropy_rank
 from conoscope.traces import Maps, Trace
@@ -170,7 +170,9 @@ def space_angles(maps: Maps, spaces: str) -> Constant | None:
         return None
     heads, eps = max(len(one), len(other)), precision(one, other)
     (u, dimension), (v, dimension_other) = (basis(w.repeat_interleave(heads // len(w), dim=0), eps) for w in (one, other))
-    cosines = torch.linalg.svdvals(u.mT @ v).clamp_max(1)
+    cosines = torch.linalg.svdvals(u.mT @ v)
+    # An angle of less than a thousandth of a degree is rounding.
+    cosines = cosines.where(cosines < 1 - 1e-10, 1.0)
     fewest = torch.minimum(dimension, dimension_other)
     ends = torch.stack((cosines[:, 0], cosines.gather(1, fewest.clamp_min(1)[:, None] - 1)[:, 0]), dim=-1)
     found = torch.cat(((cosines.square().sum(-1) / fewest)[:, None], ends.acos().rad2deg()), dim=-1)
@@ -190,7 +192,7 @@ def head_overlaps(maps: Maps, space: str) -> Constant | None:
 
 
 @quantity(sampled=True, sparse=True)
-def score_numbers(trace: Trace, admits: Admits) -> Sample | None:
+def score_numbers(trace: Trace, so_far: Sample) -> Sample | None:
     """What NUMBERS names, of each head's scores Q Kᵀ, one sentence an item; only sentences that the sample could still take.
 
     Summed at once, so that the next batch is told what there is no more room for.
@@ -199,7 +201,7 @@ def score_numbers(trace: Trace, admits: Admits) -> Sample | None:
         return None
     ranks = trace.batch.example_ranks
     groups = torch.zeros_like(ranks)
-    admitted = admits(groups, ranks).nonzero()[:, 0]
+    admitted = so_far.admits(groups, ranks).nonzero()[:, 0]
     if not len(admitted):
         return None
     chosen = admitted[choose(groups[admitted], ranks[admitted], (SENTENCES, 1))]

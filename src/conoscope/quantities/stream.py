@@ -5,8 +5,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.batches import Batch
-from conoscope.quantities.base import Admits, Arrays, drawn, quantity
-from conoscope.samples import NAME_BYTES, choose
+from conoscope.quantities.base import Arrays, drawn, quantity
+from conoscope.samples import NAME_BYTES, Sample, choose
 from conoscope.statistics import at_least_single
 from conoscope.traces import Trace
 
@@ -68,12 +68,12 @@ def _coordinates(y: Float[Tensor, "n d"]) -> Float[Tensor, "n 3"]:
 
 
 @quantity(sampled=True, sparse=True)
-def stream_pairs(trace: Trace, admits: Admits) -> Arrays | None:
+def stream_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     """The vectors of some tokens of the corpus, drawn by hash, as the layer was given them and as it left them."""
     if trace.before is None or trace.hidden is None or trace.before.shape != trace.hidden.shape:
         return None
     # Which tokens are chosen is the same in every layer.
-    at, ranks = trace.batch.once("pairs", lambda: _chosen(trace.batch, admits))
+    at, ranks = trace.batch.once(("pairs", so_far.mark), lambda: _chosen(trace.batch, so_far))
     if not len(at):
         return None
     both = torch.cat([x.flatten(0, 1).index_select(0, at) for x in (trace.before, trace.hidden)], dim=-1)
@@ -81,11 +81,11 @@ def stream_pairs(trace: Trace, admits: Admits) -> Arrays | None:
     return torch.zeros_like(ranks), ranks, at_least_single(both), names, PAIRS, 1
 
 
-def _chosen(batch: Batch, admits: Admits) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+def _chosen(batch: Batch, so_far: Sample) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
     """The tokens of a batch that could enter: their places in it laid out in one row, and their ranks."""
     at = drawn(batch, "real", batch.real.shape[1])
     ranks = batch.token_ranks.flatten()[at]
     groups = torch.zeros_like(ranks)
-    admitted = admits(groups, ranks).nonzero()[:, 0]
+    admitted = so_far.admits(groups, ranks).nonzero()[:, 0]
     chosen = admitted[choose(groups[admitted], ranks[admitted], (PAIRS, 1))]
     return at[chosen], ranks[chosen]

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from conoscope.batches import OTHER, Batch, mixed
-from conoscope.quantities.base import Admits, Arrays, quantity
-from conoscope.samples import choose, names_of
+from conoscope.quantities.base import Arrays, quantity
+from conoscope.samples import Sample, choose, names_of
 from conoscope.statistics import at_least_single
 from conoscope.traces import Trace
 
@@ -13,7 +13,7 @@ WORDS, OCCURRENCES = 64, 100
 
 
 @quantity(sampled=True, sparse=True)
-def occurrences(trace: Trace, site: str, admits: Admits) -> Arrays | None:
+def occurrences(trace: Trace, site: str, so_far: Sample) -> Arrays | None:
     """Vectors of some words, for a sample: a group for each word, numbered by a hash of its token.
 
     A word is an entry of the tokenizer's vocabulary that is neither special, unknown, nor punctuation.
@@ -22,18 +22,18 @@ def occurrences(trace: Trace, site: str, admits: Admits) -> Arrays | None:
     if x is None:
         return None
     # Which words and places are chosen is the same in every layer.
-    at, groups, ranks, names = trace.batch.once("words", lambda: _words(trace.batch, admits))
+    at, groups, ranks, names = trace.batch.once(("words", so_far.mark), lambda: _words(trace.batch, so_far))
     if not len(at):
         return None
     return groups, ranks, at_least_single(x.flatten(0, 1).index_select(0, at)), names, OCCURRENCES, WORDS
 
 
-def _words(batch: Batch, admits: Admits) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _words(batch: Batch, so_far: Sample) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The words of a batch that could enter: their places in it laid out in one row, their groups, ranks and spellings."""
     at = (batch.content & (batch.kind == OTHER)).flatten().nonzero()[:, 0]
     ids, ranks = batch.inputs["input_ids"].flatten()[at], batch.token_ranks.flatten()[at]
     groups = mixed(ids)
-    admitted = admits(groups, ranks).nonzero()[:, 0]
+    admitted = so_far.admits(groups, ranks).nonzero()[:, 0]
     kept = admitted[choose(groups[admitted], ranks[admitted], (OCCURRENCES, WORDS))]
     names = names_of([batch.spelling.get(token, str(token)) for token in ids[kept].tolist()]).to(ids.device)
     return at[kept], groups[kept], ranks[kept], names
