@@ -20,8 +20,23 @@ KINDS = ("special", "punctuation", "other")
 SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, -1
 
 
+class Once:
+    """Something that remembers what was computed of it."""
+
+    @cached_property
+    def found(self) -> dict[Hashable, Any]:
+        """All that was computed."""
+        return {}
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What `compute` answers, computed only once."""
+        if key not in self.found:
+            self.found[key] = compute()
+        return self.found[key]
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Once):
     """The model's inputs and, for each token, what it is.
 
     `real`: not padding. `kind`: an index into KINDS, -1 on pads. `unknown`: out of the vocabulary. `word`: which
@@ -68,16 +83,6 @@ class Batch:
         """The same batch on another device."""
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
         return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()}, **moved)
-
-    @cached_property
-    def _found(self) -> dict[Hashable, Any]:
-        return {}
-
-    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """What `compute` answers, computed for this batch only once."""
-        if key not in self._found:
-            self._found[key] = compute()
-        return self._found[key]
 
     @cached_property
     def example_ranks(self) -> Int[Tensor, " b"]:

@@ -123,14 +123,14 @@ class Capture:
                 handle = module.register_forward_hook(_watch)
                 self._stack.callback(handle.remove)
         recorder = Recorder(self.wiring, batch, receive, answer)
-        with _recording(recorder):
+        with recording(recorder):
             result = _answer(self.module, batch)
             recorder.answered(result if result.ndim == 2 else None)
         return result
 
     def _calibrate(self, batch: Batch) -> Wiring:
         log = Log()
-        with _recording(log), logged(self.module, log):
+        with recording(log), logged(self.module, log):
             outputs = self.module(**batch.inputs, output_hidden_states=True)
         name, layers, states = type(self.module).__name__, len(log.attentions), outputs.hidden_states or ()
         if not layers:
@@ -153,7 +153,8 @@ def _watch(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
 
 
 @contextmanager
-def _recording(recorder: Recorder | Log) -> Iterator[None]:
+def recording(recorder: Recorder | Log) -> Iterator[None]:
+    """Within it, without gradients, what the model does goes to the recorder."""
     token = _RECORDER.set(recorder)
     try:
         with torch.no_grad():
@@ -211,13 +212,18 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
     return found
 
 
+def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
+    """The ids of all tokens but the padding."""
+    known = torch.arange(module.get_input_embeddings().num_embeddings)
+    return known[known != (module.config.get_text_config().pad_token_id or 0)]
+
+
 def _random_batch(module: PreTrainedModel) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
     config = module.config.get_text_config()
     longest = min(11, max(3, (getattr(config, "max_position_embeddings", None) or 15) - 4))
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     pad = config.pad_token_id or 0
-    known = torch.arange(module.get_input_embeddings().num_embeddings)
-    known = known[known != pad]
+    known = known_tokens(module)
     ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
     return Batch.of_ids(ids.where(real, pad), real).to(module.device)

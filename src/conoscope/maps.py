@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
-from conoscope.capture import BACKENDS, Capture, _recording, attention_of
+from conoscope.capture import BACKENDS, Capture, attention_of, known_tokens, recording
 from conoscope.traces import Maps
 from conoscope.wiring import Call, Log, Projection, Wiring, logged
 
@@ -42,15 +42,14 @@ def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
     with Capture(module, "kv") as capture:
         capture(batch, lambda trace: None)
     assert capture.wiring is not None
-    with attention_of(module, BACKENDS[capture.mode]), _recording(log), _graph(module), logged(module, log):
+    with attention_of(module, BACKENDS[capture.mode]), recording(log), _graph(module), logged(module, log):
         module(**batch.inputs)
     return log, capture.wiring
 
 
 def _few_tokens(module: PreTrainedModel) -> Batch:
     """Random tokens, all of them different, so that no two texts begin alike."""
-    known = torch.arange(module.get_input_embeddings().num_embeddings)
-    known = known[known != (module.config.get_text_config().pad_token_id or 0)]
+    known = known_tokens(module)
     order = torch.randperm(len(known), generator=torch.Generator().manual_seed(0))
     ids = known[order[torch.arange(ROWS * TOKENS) % len(known)]].view(ROWS, TOKENS)
     return Batch.of_ids(ids, torch.ones_like(ids, dtype=torch.bool))

@@ -69,9 +69,6 @@ def measure(
     provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
-    if tally.wants(Maps):
-        for maps in maps_of(loaded.module):
-            tally.add(maps)
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
     if corpus is not None and not result.provenance["seen"]["examples"] and chosen.shard == (1, 1):
         raise CorpusError(f"{texts} has no examples to measure; give another corpus")
@@ -115,6 +112,9 @@ def _refuse_without_texts(asked: Sequence[Request], given: bool) -> None:
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
     (options, checkpoint), examples = how, iter(part)
     tally, seen = checkpoint.resume(examples, tally)
+    if tally.wants(Maps) and not seen.examples:
+        for maps in maps_of(loaded.module):
+            tally.add(maps)
     tally = tally.to(loaded.device)
     batcher.truncated = seen.truncated
     stream, (shard, shards) = seen.watch(examples), options.shard

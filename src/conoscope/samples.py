@@ -69,6 +69,11 @@ class Sample(Statistic):
         room = len(known) < most or groups < known[-1]
         return torch.where(new, room, ranks <= worst[place])
 
+    def entering(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"], limits: Sequence[int]) -> Int[Tensor, " m"]:
+        """Which of some items could still enter, no more of them than a sample of these limits keeps."""
+        admitted = self.admits(groups, ranks).nonzero()[:, 0]
+        return admitted[choose(groups[admitted], ranks[admitted], limits)]
+
     @property
     def mark(self) -> tuple[int, ...]:
         """What tells samples of other items apart: those of all layers have the same."""

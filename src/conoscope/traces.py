@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from conoscope.batches import Batch
-from conoscope.wiring import Attended, Call, Pooling, Projection, Wiring, first_tensor
+from conoscope.batches import Batch, Once
+from conoscope.wiring import Attended, Call, Pooling, Projection, Wiring, first_tensor, pool
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Once):
     """What one batch left in one layer. Layer 0 has the embeddings in `hidden` and nothing else.
 
     `input` is what the projections of queries, keys and values read; `output` is after W_O, before the residual;
@@ -40,13 +40,6 @@ class Trace:
     forward: Float[Tensor, "b t d"] | None = None
     projection: Projection | None = None
     earlier: Mapping[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
-    _found: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
-
-    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """What `compute` answers, computed for this trace only once."""
-        if key not in self._found:
-            self._found[key] = compute()
-        return self._found[key]
 
     @property
     def goes_on(self) -> bool:
@@ -162,7 +155,7 @@ class Recorder:
         trace, self._trace = self._trace, None
         if trace is None:
             return
-        self._before, self._earlier = trace.hidden, trace._found
+        self._before, self._earlier = trace.hidden, trace.found
         if trace.hidden is not None or trace.query is not None:
             self.receive(trace)
             if self.answer is not None:
@@ -189,9 +182,4 @@ class Recorder:
 
 def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    if how == "mean":
-        weights = batch.real.to(x.dtype)
-        return (weights[:, None] @ x)[:, 0] / weights.sum(-1, keepdim=True)
-    last = batch.real.shape[1] - 1 - batch.real.flip(-1).int().argmax(-1)
-    at = {"first": batch.real.int().argmax(-1), "last": last, None: batch.cls.clamp_min(0)}[how]
-    return x[torch.arange(len(x), device=x.device), at]
+    return x[torch.arange(len(x), device=x.device), batch.cls.clamp_min(0)] if how is None else pool(x, batch.real, how)

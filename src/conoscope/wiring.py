@@ -200,10 +200,7 @@ def _adds_up(terms: Float[Tensor, "terms n"]) -> bool:
 
 def _find_pooling(segment: Sequence[_Event], state: Tensor, real: Bool[Tensor, "b t"]) -> Pooling | None:
     """The pooling whose result was read after the last layer; None where it cannot be told, as in texts of one token."""
-    rows, weights = torch.arange(len(real), device=real.device), real[..., None].to(state.dtype)
-    first = state[rows, real.int().argmax(-1)]
-    last = state[rows, real.shape[1] - 1 - real.flip(-1).int().argmax(-1)]
-    mean = (state * weights).sum(1) / weights.sum(1)
+    first, last, mean = pool(state, real, "first"), pool(state, real, "last"), pool(state, real, "mean")
     rounding = min(64 * torch.finfo(state.dtype).eps, 0.02) * float(state.abs().max())
     for given in _read_since(segment, state):
         # A token's vector is taken as it is, so that it is told from the mean even where all tokens nearly agree.
@@ -212,6 +209,15 @@ def _find_pooling(segment: Sequence[_Event], state: Tensor, real: Bool[Tensor, "
         if given.shape == mean.shape and float((given - mean).abs().max()) <= rounding:
             return "mean"
     return None
+
+
+def pool(x: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"], how: Pooling) -> Float[Tensor, "b d"]:
+    """One vector a text: of its first real token, of its last, or the mean of all."""
+    if how == "mean":
+        weights = real[:, None].to(x.dtype)
+        return (weights @ x)[:, 0] / weights.sum(-1)
+    at = real.int().argmax(-1) if how == "first" else real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
+    return x[torch.arange(len(x), device=x.device), at]
 
 
 def _read_since(segment: Sequence[_Event], state: Tensor) -> Iterator[Tensor]:

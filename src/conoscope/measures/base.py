@@ -40,6 +40,8 @@ class Reading:
         return replace(self, keys={**self.keys, **keys})
 
 
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
+"""The columns of a distribution, with their levels."""
 Read = Callable[..., Reading | Iterable[Reading]]
 
 

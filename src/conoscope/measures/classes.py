@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.measures.base import QUANTILES, Part, Reading, also_reads, reads
 from conoscope.measures.representatives import KINDS, ROUNDING, Cones, Examples
 from conoscope.samples import Sample
 from conoscope.statistics import Covariance, Directions, Histogram
@@ -16,7 +17,6 @@ from conoscope.tally import Need
 
 SITES = ("hidden", "key", "value")
 VECTORS = ("last", "all")
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 ByLayer = Mapping[int, Any]
 
@@ -29,9 +29,14 @@ def parts(vectors: str) -> Iterator[Part]:
             "spread": Need.of(Covariance, "class_units", site=site),
             "correct": Need.of(Sample, "first_correct", site=site),
             "sample": Need.of(Sample, "class_vectors", site=site, layers=vectors),
-            "confusion": Need.of(Histogram, "confusion"),
         }
         yield Part({"site": site}, False, needs)
+
+
+def _answered_parts(vectors: str) -> Iterator[Part]:
+    """The same, and what the model answered."""
+    for part in parts(vectors):
+        yield replace(part, needs={**part.needs, "confusion": Need.of(Histogram, "confusion")})
 
 
 def cones_of(sums: ByLayer, spread: ByLayer, correct: ByLayer, sample: ByLayer) -> Iterator[tuple[int, Cones]]:
@@ -78,13 +83,12 @@ def _sampled_spread(cones: Cones, kind: str) -> Float[Tensor, "c g"]:
 
 def _quantiles(cones: Cones, kind: str) -> dict[str, Float[Tensor, "c g"]]:
     """Of the sampled examples' cosines; none where there is no sample."""
-    names = [f"q{100 * q:02.0f}" for q in QUANTILES]
-    found = torch.full((len(names), cones.classes, cones.classes), torch.nan, dtype=torch.float64)
+    found = torch.full((len(QUANTILES), cones.classes, cones.classes), torch.nan, dtype=torch.float64)
     if cones.examples is not None:
-        cosines, levels = cones.cosines(kind), torch.tensor(QUANTILES, dtype=torch.float64)
+        cosines, levels = cones.cosines(kind), torch.tensor(list(QUANTILES.values()), dtype=torch.float64)
         for gold in cones.examples.gold.unique().tolist():
             found[:, :, gold] = cosines[cones.examples.gold == gold].nanquantile(levels, dim=0)
-    return dict(zip(names, found, strict=True))
+    return dict(zip(QUANTILES, found, strict=True))
 
 
 @reads(parts, within=(-1, 1), source="Fosse et al. 2023", labels=True, across=True, vectors=VECTORS)
@@ -95,7 +99,6 @@ def class_cones(**found: ByLayer) -> Iterator[Reading]:
     cosines); the `mean` direction of the class; that of the other half of the corpus (`held_out`); the `medoid` of the
     sampled examples. Means come from sums, over all examples; quantiles from the sampled ones.
     """
-    found.pop("confusion")
     for layer, cones in cones_of(**found):
         for kind in kinds_of(cones):
             mean, spread, count = _moments(cones, kind) if kind != "medoid" else _sampled_moments(cones)
@@ -125,7 +128,6 @@ def _sampled_moments(cones: Cones) -> tuple[Tensor, Tensor, Tensor]:
 @also_reads("class_cones.between", parts, within=(-1, 1), across=True)
 def between(**found: ByLayer) -> Iterator[Reading]:
     """The cosine of each two classes' representatives."""
-    found.pop("confusion")
     for layer, cones in cones_of(**found):
         for kind in (kind for kind in kinds_of(cones) if kind != "held_out"):
             representatives = cones.of_kind(kind)
@@ -135,7 +137,7 @@ def between(**found: ByLayer) -> Iterator[Reading]:
                 yield row.with_keys(layer=layer, representative=kind, **{"class": number, "other_class": other})
 
 
-@also_reads("class_cones.classes", parts, within=(-1, 1), across=True)
+@also_reads("class_cones.classes", _answered_parts, within=(-1, 1), across=True)
 def classes(confusion: ByLayer, **found: ByLayer) -> Iterator[Reading]:
     """Of each class: the mean cosine of its own examples with its representative, of all others, and the model's accuracy.
 
@@ -185,7 +187,7 @@ def _accuracy(confusion: ByLayer) -> list[float] | None:
     return found
 
 
-@also_reads("class_cones.correlation", parts, within=(-1, 1), across=True)
+@also_reads("class_cones.correlation", _answered_parts, within=(-1, 1), across=True)
 def correlation(confusion: ByLayer, **found: ByLayer) -> Iterator[Reading]:
     """Pearson's correlation over classes of the mean cosine with the own representative and the model's accuracy.
 

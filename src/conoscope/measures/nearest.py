@@ -15,7 +15,7 @@ SHOWN = 5
 
 
 @also_reads("class_cones.nearest", parts, within=(0, 1), across=True)
-def nearest(confusion: ByLayer, **found: ByLayer) -> Iterator[Reading]:
+def nearest(**found: ByLayer) -> Iterator[Reading]:
     """The nearest-cone classifier: accuracy of taking the class whose representative has the largest cosine.
 
     `agreement` is with the model's answers, `model` the model's own accuracy on the same examples, `chance` the share of
@@ -66,7 +66,7 @@ def _shuffled(examples: Examples, classes: int) -> tuple[Float[Tensor, "n c"], I
 
 
 @also_reads("class_cones.examples", parts, within=(-1, 1), across=True)
-def examples(confusion: ByLayer, **found: ByLayer) -> Iterator[Reading]:
+def examples(**found: ByLayer) -> Iterator[Reading]:
     """The sampled examples nearest to each representative and farthest from it, by the name of the example."""
     for layer, cones in cones_of(**found):
         if cones.examples is None:

@@ -6,12 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.measures.base import QUANTILES, Part, Reading, also_reads, reads
 from conoscope.statistics import Histogram, Moments
 from conoscope.tally import Need
 
 SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "head"))
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def _parts() -> Iterator[Part]:
@@ -24,7 +23,7 @@ def _parts() -> Iterator[Part]:
 @reads(_parts, within=(0, float("inf")), source="Bonino et al. 2025, figure 2")
 def vector_norms(each: Moments, counts: Histogram) -> Reading:
     """The mean length of queries, keys, values and hidden states, over tokens, with quantiles read off the histogram."""
-    return Reading(each.mean, each.sd, each.count, {f"q{100 * q:02.0f}": quantile(counts, q) for q in QUANTILES})
+    return Reading(each.mean, each.sd, each.count, {name: quantile(counts, q) for name, q in QUANTILES.items()})
 
 
 @also_reads("vector_norms.histogram", _parts, within=(0, 1))

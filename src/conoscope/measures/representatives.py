@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from conoscope.batches import Once
 from conoscope.samples import Sample
 from conoscope.statistics import Covariance, Directions
 
@@ -42,7 +43,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Cones:
+class Cones(Once):
     """The class cones of one layer and site: sums by half of the corpus and class, and examples.
 
     Directions are rows of unit vectors, one a class; NaN for a class that has none.
@@ -65,6 +66,10 @@ class Cones:
 
     def of_kind(self, kind: str) -> Float[Tensor, "c d"]:
         """The representatives: `first` correct example, `mean` direction, `medoid`."""
+        found: Tensor = self.once(("representatives", kind), lambda: self._representatives(kind))
+        return found
+
+    def _representatives(self, kind: str) -> Float[Tensor, "c d"]:
         if kind == "mean":
             return _directed(self.directions.units)
         found = torch.full_like(self.directions.units, torch.nan)
@@ -85,6 +90,10 @@ class Cones:
 
         Those of `mean` and `held_out` are with the mean direction of the others, or of the other half of the corpus.
         """
+        found: Tensor = self.once(("cosines", kind), lambda: self._cosines(kind))
+        return found
+
+    def _cosines(self, kind: str) -> Float[Tensor, "n c"]:
         assert self.examples is not None
         units, gold = self.examples.units, self.examples.gold
         if kind == "held_out":

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from conoscope.quantities.base import Arrays, quantity
-from conoscope.samples import Sample, choose, names_of
+from conoscope.samples import Sample, names_of
 from conoscope.statistics import at_least_single
 from conoscope.traces import Answer
 
@@ -74,10 +74,10 @@ def first_correct(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
         return None
     right: Tensor = batch.once("right", lambda: (_labelled(answer).any(-1) & (answer.predicted == batch.label)).nonzero()[:, 0])
     # A zero vector has no direction.
-    kept = right[so_far.admits(batch.label[right], batch.place[right]) & (x[right] != 0).any(-1)] if len(right) else right
+    right = right[(x[right] != 0).any(-1)]
+    kept = right[so_far.entering(batch.label[right], batch.place[right], (1, ALL))]
     if not len(kept):
         return None
-    kept = kept[choose(batch.label[kept], batch.place[kept], (1, ALL))]
     return batch.label[kept], batch.place[kept], x[kept], _ids(answer, kept), 1, ALL
 
 
@@ -90,12 +90,14 @@ def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arr
     batch, x = answer.batch, _vectors(answer, site)
     if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
         return None
-    group = torch.zeros_like(batch.label)
-    kept = (_labelled(answer).any(-1) & so_far.admits(group, batch.example_ranks)).nonzero()[:, 0]
-    if not len(kept):
+    there = _labelled(answer).any(-1).nonzero()[:, 0]
+    ranks = batch.example_ranks[there]
+    entering = so_far.entering(torch.zeros_like(ranks), ranks, (SAMPLE, 1))
+    if not len(entering):
         return None
+    kept, ranks = there[entering], ranks[entering]
     known = torch.stack((batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
-    return group[kept], batch.example_ranks[kept], torch.cat((x[kept], known), dim=-1), _ids(answer, kept), SAMPLE, 1
+    return torch.zeros_like(ranks), ranks, torch.cat((x[kept], known), dim=-1), _ids(answer, kept), SAMPLE, 1
 
 
 @quantity(of=Answer, sparse=True)

@@ -36,26 +36,19 @@ class Sentences:
         return self.sums @ self.sums.mT
 
 
-def norms_of(trace: Trace, site: str) -> Float[Tensor, "b t h"]:
-    """‖x‖ of every vector by head, at least in single precision, computed once."""
+def norms_of(trace: Trace, site: str, width: str) -> Float[Tensor, "b t h"]:
+    """‖x‖ of every vector by head, or of all heads put together, at least in single precision, computed once."""
 
     def compute() -> Tensor:
+        if width == "whole":
+            by_head = norms_of(trace, site, "head")
+            return by_head if by_head.shape[-1] == 1 else torch.linalg.vector_norm(by_head, dim=-1, keepdim=True)
         x = trace.vectors(site)
         assert x is not None
         # By token first: the heads of a token lie side by side, and this way round is twice as fast.
-        found: Tensor = torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)
-        return found
+        return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
 
-    found: Tensor = trace.once(("norms", site), compute)
-    return found
-
-
-def whole_norms_of(trace: Trace, site: str) -> Float[Tensor, "b t 1"]:
-    """‖x‖ of the vectors of all heads put together."""
-    by_head = norms_of(trace, site)
-    if by_head.shape[-1] == 1:
-        return by_head
-    found: Tensor = trace.once(("whole norms", site), lambda: torch.linalg.vector_norm(by_head, dim=-1, keepdim=True))
+    found: Tensor = trace.once(("norms", site, width), compute)
     return found
 
 
@@ -74,7 +67,7 @@ def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
     for the whole lengths, one of ones. Each head takes its own part of the row: more is computed than needed, and faster."""
     found = trace.whole(site)
     assert found is not None
-    x, by_head, whole = at_least_single(found), norms_of(trace, site), whole_norms_of(trace, site)
+    x, by_head, whole = at_least_single(found), norms_of(trace, site, "head"), norms_of(trace, site, "whole")
     heads = by_head.shape[-1]
     norms = torch.cat((by_head, whole, torch.ones_like(whole)), dim=-1)
     # A zero vector adds nothing to a sum, however large its weight.
@@ -99,7 +92,7 @@ def lengths(trace: Trace, site: str, width: str, mask: str) -> Float[Tensor, "b 
     """Of the vectors of each sentence that count: how many, the mean of ‖x‖, and Σ(‖x‖ - mean)²."""
 
     def compute() -> Tensor:
-        norms = norms_of(trace, site) if width == "head" else whole_norms_of(trace, site)
+        norms = norms_of(trace, site, width)
         keep = _kept(trace, mask, norms.dtype)
         count = keep.sum(1, keepdim=True)
         mean = keep.mT @ norms / count
@@ -200,6 +193,6 @@ def norm_counts(trace: Trace, site: str, width: str) -> Arrays | None:
     """log2 ‖x‖ of some tokens of each sentence, drawn by hash, and the edges of the histogram that counts them."""
     if getattr(trace, site) is None:
         return None
-    found = norms_of(trace, site) if width == "head" else whole_norms_of(trace, site)
+    found = norms_of(trace, site, width)
     at = drawn(trace.batch, "real", DRAWN)
     return found.flatten(0, 1).index_select(0, at).log2(), at >= 0, *NORM_EDGES

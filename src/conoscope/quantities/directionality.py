@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.quantities.base import quantity
-from conoscope.samples import Constant, Sample, choose, names_of
+from conoscope.samples import Constant, Sample, names_of
 from conoscope.statistics import entropy_rank
 from conoscope.traces import Maps, Trace
 
@@ -201,10 +201,9 @@ def score_numbers(trace: Trace, so_far: Sample) -> Sample | None:
         return None
     ranks = trace.batch.example_ranks
     groups = torch.zeros_like(ranks)
-    admitted = so_far.admits(groups, ranks).nonzero()[:, 0]
-    if not len(admitted):
+    chosen = so_far.entering(groups, ranks, (SENTENCES, 1))
+    if not len(chosen):
         return None
-    chosen = admitted[choose(groups[admitted], ranks[admitted], (SENTENCES, 1))]
     rows = chosen.tolist()
     with one_thread():
         values = torch.stack([_of_sentence(trace, row).flatten() for row in rows]).to(ranks.device)

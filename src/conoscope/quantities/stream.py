@@ -6,7 +6,7 @@ from torch import Tensor
 
 from conoscope.batches import Batch
 from conoscope.quantities.base import Arrays, drawn, quantity
-from conoscope.samples import NAME_BYTES, Sample, choose
+from conoscope.samples import NAME_BYTES, Sample
 from conoscope.statistics import at_least_single
 from conoscope.traces import Trace
 
@@ -85,7 +85,5 @@ def _chosen(batch: Batch, so_far: Sample) -> tuple[Int[Tensor, " n"], Int[Tensor
     """The tokens of a batch that could enter: their places in it laid out in one row, and their ranks."""
     at = drawn(batch, "real", batch.real.shape[1])
     ranks = batch.token_ranks.flatten()[at]
-    groups = torch.zeros_like(ranks)
-    admitted = so_far.admits(groups, ranks).nonzero()[:, 0]
-    chosen = admitted[choose(groups[admitted], ranks[admitted], (PAIRS, 1))]
+    chosen = so_far.entering(torch.zeros_like(ranks), ranks, (PAIRS, 1))
     return at[chosen], ranks[chosen]

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from conoscope.batches import OTHER, Batch, mixed
 from conoscope.quantities.base import Arrays, quantity
-from conoscope.samples import Sample, choose, names_of
+from conoscope.samples import Sample, names_of
 from conoscope.statistics import at_least_single
 from conoscope.traces import Trace
 
@@ -33,7 +33,6 @@ def _words(batch: Batch, so_far: Sample) -> tuple[Tensor, Tensor, Tensor, Tensor
     at = (batch.content & (batch.kind == OTHER)).flatten().nonzero()[:, 0]
     ids, ranks = batch.inputs["input_ids"].flatten()[at], batch.token_ranks.flatten()[at]
     groups = mixed(ids)
-    admitted = so_far.admits(groups, ranks).nonzero()[:, 0]
-    kept = admitted[choose(groups[admitted], ranks[admitted], (OCCURRENCES, WORDS))]
+    kept = so_far.entering(groups, ranks, (OCCURRENCES, WORDS))
     names = names_of([batch.spelling.get(token, str(token)) for token in ids[kept].tolist()]).to(ids.device)
     return at[kept], groups[kept], ranks[kept], names
