@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch, Batcher
-from conoscope.capture import Capture
+from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import CaptureError, CorpusError, ModelError, OutputError, one_of
@@ -119,7 +119,8 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     batcher.truncated = seen.truncated
     stream, (shard, shards) = seen.watch(examples), options.shard
     places = count(shard + shards * seen.examples, shards)
-    with Capture(loaded.module, "full" if tally.weights else "kv") as capture, Progress(part.size, options.progress) as progress:
+    mode: Mode = "full" if tally.looks else "kv"
+    with Capture(loaded.module, mode, tally.looks) as capture, Progress(part.size, options.progress) as progress:
         progress.advance(seen.examples)
         while window := list(islice(stream, options.batch_size * WINDOW)):
             for batch in batcher.batches(window, options.batch_size, places):
