@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from conoscope import __version__
 
@@ -123,6 +124,11 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
     command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
     command.add_argument("--seed", type=_seed, default=0, help="of a generated corpus, or of a cut by chance")
+    command.add_argument(
+        "--kind", action=_Named, dest="kinds", type=_kind, default={}, metavar="NAME=WORDS",
+        help='a kind of token of your own, as negation="not no never"; again for more',
+    )  # fmt: skip
+    command.add_argument("--frequencies", metavar="FILE", help="ranks or counts of tokens, for the measure frequency")
     command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
     _data_options(command)
 
@@ -208,6 +214,21 @@ def _weight(text: str) -> float:
     if not 0 <= weight < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
     return weight
+
+
+class _Named(argparse.Action):
+    """Gathers pairs of a name and something else."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
+        """One pair more."""
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
+
+
+def _kind(text: str) -> tuple[str, tuple[str, ...]]:
+    name, _, words = text.partition("=")
+    if not name.isidentifier() or not words.split():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=WORDS, such as negation='not no never'")
+    return name, tuple(words.split())
 
 
 def _layers(text: str) -> tuple[int, int]:

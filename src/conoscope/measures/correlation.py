@@ -4,7 +4,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
 ROUNDING = 1e-7
 """Numbers that differ by no more than this share of them are equal but for rounding."""
 
