@@ -26,7 +26,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "modernbert": {**_ENCODER, "local_attention": 8, "global_attn_every_n_layers": 2},
     "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64},
     "llama": {**_ENCODER, "num_key_value_heads": 2},
+    "deberta": {**_ENCODER, "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 16},
+    "deberta-v2": {**_ENCODER, "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8, "share_att_key": True},
+    "mpnet": _ENCODER,
 }
+FOLLOWED = ("deberta", "deberta-v2", "mpnet")
+"""Those off transformers' attention interface."""
 CAUSAL = ("gpt2", "llama")
 
 

@@ -15,6 +15,7 @@ FLOORS = (
     {"textfiles", "layers"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"batches", "wiring", "fetch", "penalties", "scores"},
+    {"softmax"},
     {"loading", "traces", "statistics"},
     {"capture", "samples", "waiting", "settings", "encoding"},
     {"quantities", "maps", "weights", "building", "resuming"},

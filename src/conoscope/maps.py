@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
-from conoscope.capture import BACKENDS, Capture, attention_of, known_tokens, recording
+from conoscope.capture import Capture, known_tokens
 from conoscope.traces import Maps
 from conoscope.wiring import Call, Log, Projection, Wiring, logged
 
@@ -31,8 +31,9 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
     given = {event.call: event.given for event in log.events if event.call is not None}
     for number, (attended, reads, after) in enumerate(zip(log.attentions, wiring.inputs, wiring.projections, strict=True), 1):
         x = None if reads is None else given[reads]
-        query, key, value = (x if x is None else linear_map(x, y) for y in (attended.query, attended.key, attended.value))
-        yield Maps(number, query, key, value, _output(after, attended.query.shape[1]))
+        sides = (attended.query, attended.key, attended.value)
+        query, key, value = (None if x is None or y is None else linear_map(x, y) for y in sides)
+        yield Maps(number, query, key, value, _output(after, attended.context.shape[2]))
 
 
 @torch.inference_mode(False)
@@ -41,9 +42,9 @@ def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
     batch, log = _few_tokens(module).to(module.device), Log()
     with Capture(module, "kv") as capture:
         capture(batch, lambda trace: None)
-    assert capture.wiring is not None
-    with attention_of(module, BACKENDS[capture.mode]), recording(log), _graph(module), logged(module, log):
-        module(**batch.inputs)
+        assert capture.wiring is not None
+        with capture.recording(log, batch), _graph(module), logged(module, log):
+            module(**batch.inputs)
     return log, capture.wiring
 
 

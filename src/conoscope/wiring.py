@@ -2,7 +2,7 @@
 
 Nothing is known by name. One calibration pass records every module call and every attention call in order; then
 
-- the layer's *input* is what the linear map read whose output became the values (same storage, or equal);
+- the layer's *input* is what the linear map read whose output became the values, or else the keys (same storage, or equal);
 - the *projection* W_O is the first linear map after the attention whose input equals the context;
 - the layer's *output* is the last module call before the next attention that returned the layer's hidden state, or
   else the first that read it (OPT adds its positions outside of any module);
@@ -34,10 +34,10 @@ Pooling = Literal["first", "last", "mean"]
 
 @dataclass(frozen=True)
 class Attended:
-    """One call of attention: what went in, and the context that came out."""
+    """One call of attention: what went in, and the context that came out. Queries and keys are None where none were found."""
 
-    query: Float[Tensor, "b h t e"]
-    key: Float[Tensor, "b g t e"]
+    query: Float[Tensor, "b h t e"] | None
+    key: Float[Tensor, "b g t e"] | None
     value: Float[Tensor, "b g t e_v"]
     context: Float[Tensor, "b t h e_v"]
 
@@ -138,12 +138,18 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
     projections = tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True))
     outputs = tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True))
     return Wiring(
-        inputs=tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False)),
+        inputs=tuple(_find_input(before, attended) for before, attended in zip(segments, attentions, strict=False)),
         projections=projections,
         forwards=tuple(map(_find_forward, segments[1:], hidden_states, hidden_states[1:], projections, outputs[1:])),
         outputs=outputs,
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
     )
+
+
+def _find_input(segment: Sequence[_Event], attended: Attended) -> Call | None:
+    """The linear map that made the values, or the keys, where a bias is added to the values later (DeBERTa)."""
+    made = (_last(segment, _makes(x)) for x in (attended.value, attended.key) if x is not None)
+    return next((call for call in made if call is not None), None)
 
 
 def _find_state(segment: Sequence[_Event], state: Tensor) -> tuple[Call, Side] | None:
