@@ -261,7 +261,10 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
 
 def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
     """The ids of all tokens but the padding."""
-    known = torch.arange(module.get_input_embeddings().num_embeddings)
+    try:
+        known = torch.arange(len(module.get_input_embeddings().weight))
+    except NotImplementedError:
+        raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
     return known[known != (module.config.get_text_config().pad_token_id or 0)]
 
 

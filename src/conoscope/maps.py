@@ -60,8 +60,8 @@ def _few_tokens(module: PreTrainedModel) -> Batch:
 def _graph(module: PreTrainedModel) -> Iterator[None]:
     """Within it there is a graph from the embeddings on, even where every parameter is frozen."""
 
-    def begin(embeddings: nn.Module, given: tuple[Any, ...], returned: Tensor) -> Tensor:
-        return returned.detach().requires_grad_()
+    def begin(embeddings: nn.Module, given: tuple[Any, ...], returned: Any) -> Any:
+        return returned.detach().requires_grad_() if isinstance(returned, Tensor) else returned
 
     handle = module.get_input_embeddings().register_forward_hook(begin)
     try:

@@ -249,14 +249,16 @@ def _is_linear(event: _Event) -> bool:
 
 
 def _makes(value: Tensor) -> Callable[[_Event], bool]:
-    """A linear map whose output became the values: they are a view of it, or equal to it."""
-    flat = value.transpose(1, 2).flatten(2)
+    """A linear map whose output became the values: they are a view of it, or equal to it, or to every so many of its heads."""
+    flat, (heads, _, width) = value.transpose(1, 2).flatten(2), value.shape[1:]
 
     def wanted(event: _Event) -> bool:
         if not _is_linear(event) or event.returned is None:
             return False
         same = event.returned.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
-        return same or _equal(event.returned, flat)
+        fused = event.returned.shape[-1] == 3 * heads * width
+        parts = event.returned.unflatten(-1, (heads, 3, width)).unbind(-2) if fused else ()
+        return same or _equal(event.returned, flat) or any(_equal(part.flatten(-2), flat) for part in parts)
 
     return wanted
 
