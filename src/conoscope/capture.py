@@ -171,8 +171,8 @@ class Capture:
         if not layers:
             raise CaptureError(
                 f"{name} ({self.module.config.model_type}) never called transformers' attention interface, nor multiplied values "
-                "by a softmax over all tokens, so its attention cannot be captured; supported are models on the interface, such as "
-                "BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, and those with plain attention, such as "
+                "by a softmax over all tokens, so its attention cannot be captured; supported are models on the interface, such "
+                "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, and plain attention off it, as in "
                 'DeBERTa, MPNet; a model that runs SDPA by itself must be loaded with attn_implementation="eager"'
             )
         if len(states) != layers + 1:
@@ -263,7 +263,7 @@ def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
     """The ids of all tokens but the padding."""
     try:
         known = torch.arange(len(module.get_input_embeddings().weight))
-    except NotImplementedError:
+    except (NotImplementedError, AttributeError):
         raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
     return known[known != (module.config.get_text_config().pad_token_id or 0)]
 
@@ -271,7 +271,8 @@ def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
 def _random_batch(module: PreTrainedModel) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
     config = module.config.get_text_config()
-    longest = min(11, max(3, (getattr(config, "max_position_embeddings", None) or 15) - 4))
+    positions = getattr(config, "max_position_embeddings", None) or 15
+    longest = min(11, max(3, positions - 4)) if positions > 0 else 11
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     pad = config.pad_token_id or 0
     known = known_tokens(module)

@@ -134,7 +134,7 @@ def logged(model: PreTrainedModel, log: Log) -> Iterator[None]:
 
 def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> Wiring:
     """Follow the tensors of one logged pass over a batch with these real tokens."""
-    segments, attentions = log.segments(), log.attentions
+    segments, attentions = _by_rows(log.segments(), real), log.attentions
     projections = tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True))
     outputs = tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True))
     return Wiring(
@@ -144,6 +144,16 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
         outputs=outputs,
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
     )
+
+
+def _by_rows(segments: Sequence[Sequence[_Event]], real: Bool[Tensor, "b t"]) -> list[list[_Event]]:
+    """The calls without those that read or return tokens first and rows second (XLNet), which a trace would cut wrongly."""
+    turned = None if real.shape[0] == real.shape[1] else real.shape[::-1]
+
+    def wanted(event: _Event) -> bool:
+        return not any(x is not None and x.shape[:2] == turned for x in (event.given, event.returned))
+
+    return [list(filter(wanted, segment)) for segment in segments]
 
 
 def _find_input(segment: Sequence[_Event], attended: Attended) -> Call | None:
@@ -249,18 +259,23 @@ def _is_linear(event: _Event) -> bool:
 
 
 def _makes(value: Tensor) -> Callable[[_Event], bool]:
-    """A linear map whose output became the values: they are a view of it, or equal to it, or to every so many of its heads."""
-    flat, (heads, _, width) = value.transpose(1, 2).flatten(2), value.shape[1:]
+    """A linear map whose output became the values: they are a view of it, or each of their heads is one of its heads."""
+    heads = value.transpose(1, 2).unbind(2)
 
     def wanted(event: _Event) -> bool:
         if not _is_linear(event) or event.returned is None:
             return False
         same = event.returned.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
-        fused = event.returned.shape[-1] == 3 * heads * width
-        parts = event.returned.unflatten(-1, (heads, 3, width)).unbind(-2) if fused else ()
-        return same or _equal(event.returned, flat) or any(_equal(part.flatten(-2), flat) for part in parts)
+        return same or all(any(torch.equal(part, head) for part in _cut(event.returned, heads[0])) for head in heads)
 
     return wanted
+
+
+def _cut(whole: Tensor, like: Float[Tensor, "b t e"]) -> tuple[Tensor, ...]:
+    """A tensor cut into heads of this width; none where it is of other tokens."""
+    rows, tokens, width = like.shape
+    fits = whole.numel() % like.numel() == 0 and whole.shape[-1] % width == 0
+    return whole.reshape(rows, tokens, -1, width).unbind(2) if fits else ()
 
 
 def _reads(context: Tensor) -> Callable[[_Event], bool]:
