@@ -21,8 +21,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 from transformers.utils import logging
 
+from conoscope.attending import attention_of
 from conoscope.batches import Batch
-from conoscope.capture import Capture, attention_of, verify
+from conoscope.capture import Capture, verify
 from conoscope.errors import CaptureError
 from conoscope.traces import Trace
 

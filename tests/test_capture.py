@@ -8,7 +8,8 @@ from transformers import AttentionMaskInterface, BartConfig, BartForSequenceClas
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from architectures import CAUSAL, FOLLOWED, SHAPES, padded, tiny
-from conoscope.capture import BACKENDS, Capture, Trace, _watch, attention_of, traces_of, verify
+from conoscope.attending import attention_of
+from conoscope.capture import BACKENDS, Capture, Trace, _watch, traces_of, verify
 from conoscope.errors import CaptureError
 
 every_architecture = pytest.mark.parametrize("name", SHAPES)

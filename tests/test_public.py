@@ -14,7 +14,7 @@ FLOORS = (
     {"errors", "terminal"},
     {"textfiles", "layers"},
     {"corpora", "models", "tokenizer", "vectors"},
-    {"batches", "wiring", "fetch", "penalties", "scores"},
+    {"attending", "batches", "wiring", "fetch", "penalties", "scores"},
     {"softmax"},
     {"loading", "traces", "statistics"},
     {"capture", "samples", "waiting", "settings", "encoding"},

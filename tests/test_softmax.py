@@ -1,5 +1,6 @@
 """Attention that is followed from its softmax to its values, on every type of transformers that is off the interface."""
 
+import logging
 import runpy
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from architectures import FOLLOWED, padded, tiny
-from conoscope.capture import Capture, attention_of, traces_of, verify
+from conoscope.attending import attention_of
+from conoscope.capture import Capture, traces_of, verify
 from conoscope.errors import CaptureError
 from conoscope.maps import maps_of
 from conoscope.softmax import Followed, Following, paused
@@ -135,6 +137,21 @@ def test_a_followed_model_is_left_as_it_was() -> None:
     traces_of(model, padded())
     assert model.config._attn_implementation == before
     assert all(module.training for module in model.modules())
+
+
+def test_transformers_does_not_warn_of_what_is_followed(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addHandler(caplog.handler)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        traces_of(tiny("deberta"), padded())
+        assert not caplog.records
+        tiny("deberta").set_attn_implementation("sdpa")
+        assert caplog.records
+    finally:
+        logger.removeHandler(caplog.handler)
+        logger.setLevel(level)
 
 
 def test_a_model_that_runs_sdpa_by_itself_is_followed_once_it_is_loaded_in_eager() -> None:

@@ -21,6 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from conoscope.attending import attention_of
 from conoscope.batches import Batch
 from conoscope.errors import CaptureError
 from conoscope.softmax import Followed, Following, paused
@@ -211,25 +212,6 @@ def recording(recorder: Recorder | Log) -> Iterator[None]:
         _RECORDER.reset(token)
 
 
-@contextmanager
-def attention_of(module: PreTrainedModel, implementation: str) -> Iterator[None]:
-    """Within it the model is in evaluation mode, keeps no cache, and attends as told; then all is as before."""
-    before, cache = module.config._attn_implementation, getattr(module.config, "use_cache", None)
-    training = {part: part.training for part in module.modules()}
-    try:
-        module.eval()
-        module.set_attn_implementation(implementation)
-        if cache is not None:
-            module.config.use_cache = False
-        yield
-    finally:
-        module.set_attn_implementation(before)
-        for part, was in training.items():
-            part.training = was
-        if cache is not None:
-            module.config.use_cache = cache
-
-
 def _answer(module: PreTrainedModel, batch: Batch) -> Tensor:
     outputs = module(**batch.inputs)
     found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
@@ -263,7 +245,7 @@ def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
     """The ids of all tokens but the padding."""
     try:
         known = torch.arange(len(module.get_input_embeddings().weight))
-    except (NotImplementedError, AttributeError):
+    except (RuntimeError, AttributeError):
         raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
     return known[known != (module.config.get_text_config().pad_token_id or 0)]
 
