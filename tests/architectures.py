@@ -15,6 +15,7 @@ _ENCODER = {
     "intermediate_size": 37,
     "max_position_embeddings": 64,
 }
+_RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 
 SHAPES: dict[str, dict[str, Any]] = {
     "bert": _ENCODER,
@@ -26,7 +27,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "modernbert": {**_ENCODER, "local_attention": 8, "global_attn_every_n_layers": 2},
     "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64},
     "llama": {**_ENCODER, "num_key_value_heads": 2},
+    "deberta": {**_ENCODER, **_RELATIVE, "max_relative_positions": 16},
+    "deberta-v2": {**_ENCODER, **_RELATIVE, "position_buckets": 8, "share_att_key": True},
+    "mpnet": _ENCODER,
 }
+FOLLOWED = ("deberta", "deberta-v2", "mpnet")
+"""Those off transformers' attention interface."""
 CAUSAL = ("gpt2", "llama")
 
 
@@ -35,7 +41,10 @@ def tiny(name: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     config = AutoConfig.for_model(
         name, **SHAPES[name], vocab_size=VOCABULARY, initializer_range=0.3, pad_token_id=0, num_labels=3
     )
-    return AutoModelForSequenceClassification.from_config(config, dtype=dtype).eval()
+    model = AutoModelForSequenceClassification.from_config(config, dtype=dtype).eval()
+    for parameter in model.parameters():
+        parameter.data = parameter.to(dtype)  # DeBERTa makes some in float32, whatever it is told.
+    return model
 
 
 def padded(lengths: tuple[int, ...] = (11, 7, 4), extra: int = 0, left: bool = False) -> Batch:

@@ -171,11 +171,24 @@ def test_a_checkpoint_with_nan_is_refused(model: Path, tmp_path: Path, capsys: p
     assert "holds NaN or infinity in 'classifier.weight'" in refusal(capsys, "measure", tmp_path, "bistro:test")
 
 
-def test_deberta_is_refused_with_what_is_supported(pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def saved(name: str, pure: LoadedModel, folder: Path) -> Path:
+    """A small random classifier of a type, with a tokenizer."""
     shape = {**SHAPES["bert"], "vocab_size": len(pure.tokenizer), "id2label": {0: "negative", 1: "positive"}}
-    AutoModelForSequenceClassification.from_config(AutoConfig.for_model("deberta-v2", **shape)).save_pretrained(tmp_path)
-    pure.tokenizer.save_pretrained(tmp_path)
-    assert "never called transformers' attention interface" in refusal(capsys, "measure", tmp_path, "bistro:test", "--limit", "4")
+    AutoModelForSequenceClassification.from_config(AutoConfig.for_model(name, **shape)).save_pretrained(folder)
+    pure.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_deberta_is_measured_though_it_is_off_the_interface(pure: LoadedModel, tmp_path: Path) -> None:
+    folder = saved("deberta-v2", pure, tmp_path / "deberta")
+    assert main(["measure", str(folder), "bistro:test", "--limit", "8", "-o", str(tmp_path / "result")]) == 0
+
+
+def test_a_model_without_attention_is_refused_with_what_is_supported(
+    pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved("fnet", pure, tmp_path)
+    assert "never called transformers' attention interface" in refusal(capsys, "measure", folder, "bistro:test", "--limit", "4")
 
 
 def test_text_that_would_steer_a_terminal_is_not_printed_as_such(

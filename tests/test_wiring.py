@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
-from architectures import CAUSAL, SHAPES, VOCABULARY, padded, tiny
+from architectures import CAUSAL, FOLLOWED, SHAPES, VOCABULARY, padded, tiny
 from conoscope.batches import Batch
 from conoscope.calls import Event
 from conoscope.capture import Capture, Mode, Trace, traces_of
@@ -19,7 +19,7 @@ from conoscope.traces import Answer
 from conoscope.wiring import Wiring, _find_forward
 
 FORWARDS = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra"), r"layer\.\d\.output\.dense"),
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra", *FOLLOWED), r"layer\.\d\.output\.dense"),
     "albert": r"albert_layers\.0\.ffn_output",
     "distilbert": r"layer\.\d\.ffn\.lin2",
     "modernbert": r"layers\.\d\.mlp\.Wo",

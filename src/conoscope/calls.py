@@ -17,10 +17,10 @@ Call = tuple[nn.Module, int]
 
 @dataclass(frozen=True)
 class Attended:
-    """One call of attention: what went in, and the context that came out."""
+    """One call of attention: what went in, and the context that came out. Queries and keys are None where none were found."""
 
-    query: Float[Tensor, "b h t e"]
-    key: Float[Tensor, "b g t e"]
+    query: Float[Tensor, "b h t e"] | None
+    key: Float[Tensor, "b g t e"] | None
     value: Float[Tensor, "b g t e_v"]
     context: Float[Tensor, "b t h e_v"]
 

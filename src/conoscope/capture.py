@@ -2,12 +2,14 @@
 
 Two attention backends are registered with transformers, under two fixed names because a name has one mask:
 `conoscope_full` runs the model's own eager attention and hands over its weights; `conoscope_kv` runs SDPA and hands
-over queries, keys and values alone. A layer's tensors reach `receive` as one Trace before the next layer runs.
+over queries, keys and values alone. A model that calls neither runs its own eager attention, which `softmax` follows.
+A layer's tensors reach `receive` as one Trace before the next layer runs.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -18,11 +20,13 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from conoscope.attending import attention_of
 from conoscope.batches import Batch
 from conoscope.calls import Attended, Log, logged
 from conoscope.errors import CaptureError
 from conoscope.looks import LOOKS, Looking, Piece
 from conoscope.native import Native
+from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace
 from conoscope.wiring import Wiring, find_wiring
 
@@ -75,6 +79,14 @@ def _kv(
     return context, None
 
 
+def _record_followed(found: Followed, mode: Mode) -> None:
+    recorder = _RECORDER.get()
+    if isinstance(recorder, Log) or (recorder is not None and mode == "kv"):
+        recorder.attended(found.attended)
+    elif recorder is not None:
+        recorder.attended(found.attended, weights=found.weights, visible=found.visible())
+
+
 def _narrow(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype == torch.float64 else dtype
 
@@ -120,10 +132,17 @@ class Capture:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
             )
-        self.module = module
+        if getattr(module.config, "attention_type", None) == "block_sparse":
+            raise CaptureError(
+                f"{type(module).__name__} attends to blocks of tokens until it meets a short text, and then for good to all; "
+                'load it with attention_type="original_full"'
+            )
+        self.module, self.asked = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.looks = [name for name in LOOKS if name in looks]
         self.whole = whole
+        self.followed = False
+        """Whether the model is off the interface, so that its attention is followed operation by operation."""
         self.wiring: Wiring | None = None
         self._stack = ExitStack()
 
@@ -147,21 +166,37 @@ class Capture:
                 self._stack.callback(handle.remove)
         cuts = frozenset[str]() if self.whole else self.wiring.cuts
         recorder = Recorder(self.wiring, batch, (receive, answer), self.looks, cuts)
-        with recording(recorder):
+        with self.recording(recorder, batch):
             result = _answer(self.module, batch)
-            recorder.answered(result if result.ndim == 2 else None)
+            if recorder.layer != len(self.wiring.inputs):
+                raise CaptureError(
+                    f"{type(self.module).__name__} showed {recorder.layer} attentions in {batch.real.shape[1]} tokens and "
+                    f"{len(self.wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
+                )
+            with paused():
+                recorder.answered(result if result.ndim == 2 else None)
         return result
 
+    @contextmanager
+    def recording(self, recorder: Recorder | Log, batch: Batch) -> Iterator[None]:
+        """Within it, without gradients, what the model does with the batch goes to the recorder."""
+        with recording(recorder), ExitStack() as stack:
+            if self.followed:
+                stack.enter_context(Following(batch.real.shape, partial(_record_followed, mode=self.mode)))
+            yield
+
     def _calibrate(self, batch: Batch) -> Wiring:
-        log = Log()
-        with recording(log), logged(self.module, log):
-            outputs = self.module(**batch.inputs, output_hidden_states=True)
-        name, layers, states = type(self.module).__name__, len(log.attentions), outputs.hidden_states or ()
+        log, states = self._logged(batch)
+        if not log.attentions:
+            self._follow()
+            log, states = self._logged(batch)
+        name, layers = type(self.module).__name__, len(log.attentions)
         if not layers:
             raise CaptureError(
-                f"{name} ({self.module.config.model_type}) never called transformers' attention interface, so its attention "
-                "cannot be captured; supported are models on the interface, such as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, "
-                "ModernBERT, GPT-2, Llama"
+                f"{name} ({self.module.config.model_type}) never called transformers' attention interface, nor multiplied values "
+                "by a softmax over all tokens, so its attention cannot be captured; supported are models on the interface, such "
+                "as BERT, RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, Llama, and plain attention off it, as in "
+                'DeBERTa, MPNet; a model that runs SDPA by itself must be loaded with attn_implementation="eager"'
             )
         if len(states) != layers + 1:
             raise CaptureError(
@@ -169,11 +204,23 @@ class Capture:
             )
         return find_wiring(log, states, batch.real)
 
+    def _follow(self) -> None:
+        """Look at the operations of the model's own eager attention, in every pass from now on."""
+        self.followed, self.mode = True, self.asked
+        self._stack.enter_context(attention_of(self.module, "eager"))
+
+    def _logged(self, batch: Batch) -> tuple[Log, Sequence[Tensor]]:
+        log = Log()
+        with self.recording(log, batch), logged(self.module, log):
+            outputs = self.module(**batch.inputs, output_hidden_states=True)
+        return log, getattr(outputs, "hidden_states", None) or ()
+
 
 def _watch(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
     recorder = _RECORDER.get()
-    if recorder is not None:
-        recorder.called(module, given, returned)
+    if isinstance(recorder, Recorder):
+        with paused():
+            recorder.called(module, given, returned)
 
 
 @contextmanager
@@ -185,25 +232,6 @@ def recording(recorder: Recorder | Log) -> Iterator[None]:
             yield
     finally:
         _RECORDER.reset(token)
-
-
-@contextmanager
-def attention_of(module: PreTrainedModel, implementation: str) -> Iterator[None]:
-    """Within it the model is in evaluation mode, keeps no cache, and attends as told; then all is as before."""
-    before, cache = module.config._attn_implementation, getattr(module.config, "use_cache", None)
-    training = {part: part.training for part in module.modules()}
-    try:
-        module.eval()
-        module.set_attn_implementation(implementation)
-        if cache is not None:
-            module.config.use_cache = False
-        yield
-    finally:
-        module.set_attn_implementation(before)
-        for part, was in training.items():
-            part.training = was
-        if cache is not None:
-            module.config.use_cache = cache
 
 
 def _answer(module: PreTrainedModel, batch: Batch) -> Tensor:
@@ -223,29 +251,32 @@ def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> lis
 def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, float]:
     """The largest difference of logits: full capture against eager, kv capture against SDPA. Both should be 0.
 
-    Without a batch, a padded one of random tokens is tried.
+    A model off the interface is run in eager for both. Without a batch, a padded one of random tokens is tried.
     """
     batch = (_random_batch(module) if batch is None else batch).to(module.device)
     found: dict[Mode, float] = {}
     for mode in BACKENDS:
-        capture = Capture(module, mode)
-        with attention_of(module, "sdpa" if capture.mode == "kv" else "eager"), torch.no_grad():
-            expected = _answer(module, batch)
-        with capture:
-            found[mode] = float((capture(batch, lambda trace: None) - expected).abs().max())
+        with Capture(module, mode) as capture:
+            captured = capture(batch, lambda trace: None)
+        with attention_of(module, "sdpa" if capture.mode == "kv" and not capture.followed else "eager"), torch.no_grad():
+            found[mode] = float((captured - _answer(module, batch)).abs().max())
     return found
 
 
 def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
     """The ids of all tokens but the padding."""
-    known = torch.arange(module.get_input_embeddings().num_embeddings)
+    try:
+        known = torch.arange(len(module.get_input_embeddings().weight))
+    except (RuntimeError, AttributeError):
+        raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
     return known[known != (module.config.get_text_config().pad_token_id or 0)]
 
 
 def _random_batch(module: PreTrainedModel) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
     config = module.config.get_text_config()
-    longest = min(11, max(3, (getattr(config, "max_position_embeddings", None) or 15) - 4))
+    positions = getattr(config, "max_position_embeddings", None) or 15
+    longest = min(11, max(3, positions - 4)) if positions > 0 else 11
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     pad = config.pad_token_id or 0
     known = known_tokens(module)

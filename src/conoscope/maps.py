@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
 from conoscope.calls import Call, Log, logged
-from conoscope.capture import BACKENDS, Capture, attention_of, known_tokens, recording
+from conoscope.capture import Capture, known_tokens
 from conoscope.traces import Maps
 from conoscope.wiring import Wiring
 
@@ -32,7 +32,8 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
     given = {event.call: event.given for event in log.events if event.call is not None}
     for number, (attended, reads, after) in enumerate(zip(log.attentions, wiring.inputs, wiring.projections, strict=True), 1):
         x = None if reads is None else given[reads]
-        query, key, value = (x if x is None else linear_map(x, y) for y in (attended.query, attended.key, attended.value))
+        sides = (attended.query, attended.key, attended.value)
+        query, key, value = (None if x is None or y is None else linear_map(x, y) for y in sides)
         bias = None if value is None or x is None else _bias(x, attended.value, value)
         yield Maps(number, query, key, value, value_bias=bias, **_output(after, wiring))
 
@@ -43,9 +44,9 @@ def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
     batch, log = _few_tokens(module).to(module.device), Log()
     with Capture(module, "kv") as capture:
         capture(batch, lambda trace: None)
-    assert capture.wiring is not None
-    with attention_of(module, BACKENDS[capture.mode]), recording(log), _graph(module), logged(module, log):
-        module(**batch.inputs)
+        assert capture.wiring is not None
+        with capture.recording(log, batch), _graph(module), logged(module, log):
+            module(**batch.inputs)
     return log, capture.wiring
 
 
@@ -61,8 +62,8 @@ def _few_tokens(module: PreTrainedModel) -> Batch:
 def _graph(module: PreTrainedModel) -> Iterator[None]:
     """Within it there is a graph from the embeddings on, even where every parameter is frozen."""
 
-    def begin(embeddings: nn.Module, given: tuple[Any, ...], returned: Tensor) -> Tensor:
-        return returned.detach().requires_grad_()
+    def begin(embeddings: nn.Module, given: tuple[Any, ...], returned: Any) -> Any:
+        return returned.detach().requires_grad_() if isinstance(returned, Tensor) else returned
 
     handle = module.get_input_embeddings().register_forward_hook(begin)
     try:

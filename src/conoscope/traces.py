@@ -199,7 +199,7 @@ class Recorder:
         if trace is None:
             return
         self._before, self._earlier = trace.hidden, trace.found
-        if trace.hidden is not None or trace.query is not None:
+        if trace.hidden is not None or trace.value is not None:
             self.receive(trace)
             if self.answer is not None:
                 self._pooled.append((trace.layer, self._pool(trace)))

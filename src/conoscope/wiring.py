@@ -2,7 +2,7 @@
 
 Nothing is known by name. One calibration pass records every module call and every attention call in order; then
 
-- the layer's *input* is what the linear map read whose output became the values (same storage, or equal);
+- the layer's *input* is what the linear map read whose output became the values, or else the keys (same storage, or equal);
 - the *projection* W_O is the first linear map after the attention whose input equals the context;
 - the layer's *output* is the last module call before the next attention that returned the layer's hidden state, or
   else the first that read it (OPT adds its positions outside of any module);
@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from conoscope.calls import Call, Event, Log, given_to, is_sum
+from conoscope.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.normalising import Norm, Residual, find_residual
 
 Side = Literal["given", "returned"]
@@ -87,10 +87,10 @@ class Projection:
 
 def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> Wiring:
     """Follow the tensors of one logged pass over a batch with these real tokens."""
-    segments, attentions = log.segments(), log.attentions
+    segments, attentions = _by_rows(log.segments(), real), log.attentions
     projections = tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True))
     outputs = tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True))
-    inputs = tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False))
+    inputs = tuple(_find_input(before, attended) for before, attended in zip(segments, attentions, strict=False))
     added = [
         find_residual(segment, call, {"before": before, "input": given_to(log, reads)}, after)
         for segment, call, reads, before, after in zip(
@@ -108,6 +108,22 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
         cuts=log.cuts,
     )
+
+
+def _by_rows(segments: Sequence[Sequence[Event]], real: Bool[Tensor, "b t"]) -> list[list[Event]]:
+    """The calls without those that read or return tokens first and rows second (XLNet), which a trace would cut wrongly."""
+    turned = None if real.shape[0] == real.shape[1] else real.shape[::-1]
+
+    def wanted(event: Event) -> bool:
+        return not any(x is not None and x.shape[:2] == turned for x in (event.given, event.returned))
+
+    return [list(filter(wanted, segment)) for segment in segments]
+
+
+def _find_input(segment: Sequence[Event], attended: Attended) -> Call | None:
+    """The linear map that made the values, or the keys, where a bias is added to the values later (DeBERTa)."""
+    made = (_last(segment, _makes(x)) for x in (attended.value, attended.key) if x is not None)
+    return next((call for call in made if call is not None), None)
 
 
 def _find_state(segment: Sequence[Event], state: Tensor) -> tuple[Call, Side] | None:
@@ -196,16 +212,23 @@ def _is_linear(event: Event) -> bool:
 
 
 def _makes(value: Tensor) -> Callable[[Event], bool]:
-    """A linear map whose output became the values: they are a view of it, or equal to it."""
-    flat = value.transpose(1, 2).flatten(2)
+    """A linear map whose output became the values: they are a view of it, or each of their heads is one of its heads."""
+    heads = value.transpose(1, 2).unbind(2)
 
     def wanted(event: Event) -> bool:
         if not _is_linear(event) or event.returned is None:
             return False
         same = event.returned.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
-        return same or _equal(event.returned, flat)
+        return same or all(any(torch.equal(part, head) for part in _cut(event.returned, heads[0])) for head in heads)
 
     return wanted
+
+
+def _cut(whole: Tensor, like: Float[Tensor, "b t e"]) -> tuple[Tensor, ...]:
+    """A tensor cut into heads of this width; none where it is of other tokens."""
+    rows, tokens, width = like.shape
+    fits = whole.numel() % like.numel() == 0 and whole.shape[-1] % width == 0
+    return whole.reshape(rows, tokens, -1, width).unbind(2) if fits else ()
 
 
 def _reads(context: Tensor) -> Callable[[Event], bool]:
