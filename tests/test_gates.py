@@ -230,6 +230,7 @@ def naive(x: np.ndarray, keep: np.ndarray, special: np.ndarray, visible: np.ndar
     n = len(at)
     seen = [[bool(visible[i, j]) for j in at] for i in at]
     raw = [[x[i, j] if visible[i, j] else 0.0 for j in at] for i in at]
+    on_words = [[0.0 if special[j] else raw[p][q] for q, j in enumerate(at)] for p in range(n)]
     a = [[w / sum(row) for w in row] for row in raw]
     m = [sum(row) for row in seen]
     e = [[seen[i][j] / m[i] for j in range(n)] for i in range(n)]
@@ -243,8 +244,8 @@ def naive(x: np.ndarray, keep: np.ndarray, special: np.ndarray, visible: np.ndar
         "spread": 1 + n * max(c - d for c, d in zip(mean, even, strict=True)),
         "apart": sum(abs(a[i][j] - mean[j]) / 2 for i in range(n) for j in range(n)) / n,
         "length": n,
-        "peak": max(map(max, raw)),
-        "strong": sum(max(raw[i]) >= 0.3 and max(raw[i]) > 2 / m[i] for i in range(n)) / n,
+        "peak": max(map(max, on_words)),
+        "strong": sum(max(row) >= 0.3 and max(row) > 2 / seen for row, seen in zip(on_words, m, strict=True)) / n,
         "k90": float(np.median([naive_k90(row) for row in a])),
     }
     for name, near, side in (("backward", "previous", -1), ("forward", "next", 1)):
@@ -258,7 +259,7 @@ def naive(x: np.ndarray, keep: np.ndarray, special: np.ndarray, visible: np.ndar
     squares = np.linalg.svd(np.array(a), compute_uv=False) ** 2
     found["first_share"] = float(squares[0] / squares.sum())
     found |= naive_blocks(a, e, seen)
-    found["row"], found["key"] = max(itertools.product(range(n), range(n)), key=lambda c: raw[c[0]][c[1]] - e[c[0]][c[1]])
+    found["row"], found["key"] = max(itertools.product(range(n), range(n)), key=lambda c: on_words[c[0]][c[1]] - e[c[0]][c[1]])
     return found
 
 
@@ -514,3 +515,22 @@ def test_the_command_prints_the_map_and_refuses_what_it_cannot_read(
         captured = capsys.readouterr()
         assert message in captured.err
         assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_a_strong_cell_is_one_on_a_word_and_not_on_cls() -> None:
+    x = made_up("open", 30, 0)
+    x[:, 0] += 3
+    keep, special, visible = masks(30)
+    found = score(rows_of(x), keep, special, visible)
+    assert float(found["strong"]) == 0
+    assert float(found["key"]) != 0
+    assert float(found["special"]) > 0.7
+
+
+@pytest.mark.parametrize(("step", "near", "name"), [(-1, "previous", "backward contextual"), (1, "next", "forward contextual")])
+def test_heads_that_look_at_the_token_beside_by_clark_et_al_are_contextual(step: int, near: str, name: str) -> None:
+    n = 40
+    x = 0.6 * band(n, step) + 0.4 * random_rows(n, 0)
+    found = score(x, torch.ones(n).bool(), torch.zeros(n).bool(), torch.ones(n, n).bool())
+    assert float(found[near]) > 0.5
+    assert named(found) == name

@@ -29,7 +29,7 @@ class Kept:
 
     `weights` are as they were, `shares` add up to 1 in every row that has any, and `even` is the map that spreads each row
     over all the keys that it may see. `rows` are those with any weight on a token that is kept, `keys` how many of them a row
-    may see.
+    may see, and `order` says where they stood.
     """
 
     weights: Float[Tensor, "n h t t"]
@@ -38,6 +38,7 @@ class Kept:
     rows: Bool[Tensor, "n h t"]
     keys: Int[Tensor, "n t"]
     length: Int[Tensor, " n"]
+    order: Int[Tensor, "n t"]
 
     @classmethod
     def of(cls, maps: Float[Tensor, "n h t t"], keep: Bool[Tensor, "n t"], visible: Bool[Tensor, "n t t"]) -> "Kept":
@@ -50,7 +51,7 @@ class Kept:
         keys = seen.sum(-1, keepdim=True)
         total = weights.sum(-1, keepdim=True)
         shares = weights / total.where(total > 0, 1.0)
-        return cls(weights, shares, seen.to(maps.dtype) / keys.clamp_min(1), total[..., 0] > 0, keys[:, 0, :, 0], length)
+        return cls(weights, shares, seen.to(maps.dtype) / keys.clamp_min(1), total[..., 0] > 0, keys[:, 0, :, 0], length, order)
 
 
 def _moved(x: Shaped[Tensor, "n h t t"], order: Int[Tensor, "n s"]) -> Shaped[Tensor, "n h s s"]:
@@ -76,7 +77,7 @@ def gate_scores(
     found = {"special": _mean(_mass_on(maps, special), (keep & (visible & keep[:, None]).any(-1))[:, None])}
     several = rows & (kept.keys > 1)[:, None]
     found["entropy"] = _mean(normalized_entropy(kept.shares, kept.keys[:, None].expand(rows.shape)), several)
-    found |= _columns(kept) | _bands(kept) | _blocks(kept) | _cells(kept)
+    found |= _columns(kept) | _bands(kept) | _blocks(kept) | _cells(kept, special)
     found["first_share"] = _first_share(kept.shares)
     found["k90"] = _fewest(kept.shares).where(rows, torch.nan).nanquantile(0.5, dim=-1)
     found["length"] = kept.length.to(maps.dtype)[:, None].expand(rows.shape[:2])
@@ -168,15 +169,17 @@ def _diagonals(x: Float[Tensor, "n h t t"]) -> Float[Tensor, "n h d"]:
     return rows.sum(-2)
 
 
-def _cells(kept: Kept) -> dict[str, Float[Tensor, "n h"]]:
-    """Strong cells: the share of rows that have one, the largest, and the place of the one farthest above an even row.
+def _cells(kept: Kept, special: Bool[Tensor, "n all"]) -> dict[str, Float[Tensor, "n h"]]:
+    """Strong cells, whose key is a word: the share of rows that have one, the largest, and the place of the one farthest above
+    an even row.
 
     A row that sees few keys cannot but have large weights: a strong one is also more than twice what an even row has.
     """
-    largest = kept.weights.amax(-1)
+    on_words = kept.weights.masked_fill(special.gather(1, kept.order)[:, None, None], 0.0)
+    largest = on_words.amax(-1)
     seen, size = (kept.keys > 0)[:, None], kept.weights.shape[-1]
     strong = (largest >= STRONG) & (largest * kept.keys[:, None] > 2)
-    place = (kept.weights - kept.even).flatten(-2).argmax(-1)
+    place = (on_words - kept.even).flatten(-2).argmax(-1)
     numbers = {"row": (place // size).to(largest.dtype), "key": (place % size).to(largest.dtype)}
     return {"strong": _mean(strong.to(largest.dtype), seen), "peak": largest.amax(-1), **numbers}
 
