@@ -330,6 +330,9 @@ def test_pads_anywhere_and_longer_neighbours_change_nothing(mask: str) -> None:
         at = torch.randperm(40, generator=generator)[:size].sort().values
         for whole, part in zip(batch, given, strict=True):
             whole[row][at if part.ndim == 1 else (at[:, None], at)] = part
+        pads = torch.ones(40).bool()
+        pads[at] = False
+        batch[0][row, pads] = math.nan
     together = gate_scores(batch[0][:, None], *batch[1:])[:, 0]
     for found, given in zip(together, examples, strict=True):
         torch.testing.assert_close(found, torch.stack(list(score(*given).values())), rtol=0, atol=1e-9, equal_nan=True)

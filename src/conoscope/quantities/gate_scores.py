@@ -47,7 +47,7 @@ class Kept:
         order = (~keep).byte().argsort(dim=-1, stable=True)[:, : int(length.max())]
         here = keep.gather(1, order)
         seen = _moved(visible[:, None], order) & (here[:, :, None] & here[:, None])[:, None]
-        weights = _moved(maps, order) * seen
+        weights = _moved(maps, order).where(seen, 0.0)
         keys = seen.sum(-1, keepdim=True)
         total = weights.sum(-1, keepdim=True)
         shares = weights / total.where(total > 0, 1.0)
