@@ -155,8 +155,8 @@ def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, ca
     assert "is empty" in refusal(capsys, "measure", model, tmp_path / "empty.csv")
     assert "row.csv:3: the column 'text' has no text" in refusal(capsys, "measure", model, tmp_path / "row.csv")
     assert "has the label 'neutral'" in refusal(capsys, "measure", model, tmp_path / "odd.csv")
-    assert "no measure 'gates'; known measures: attention_entropy, capacity, class_cones" in refusal(
-        capsys, "measure", model, "bistro:test", "-m", "gates"
+    assert "no measure 'doors'; known measures: attention_entropy, capacity, class_cones" in refusal(
+        capsys, "measure", model, "bistro:test", "-m", "doors"
     )
     assert "no folder" in refusal(capsys, "measure", tmp_path / "no-model", "bistro:test")
     assert main(["measure", str(model), str(tmp_path / "odd.csv"), "--no-labels"]) == 0

@@ -25,7 +25,7 @@ FLOORS = (
     {"measures"},
     {"result"},
     {"checkpoint", "card"},
-    {"pipeline", "train", "compare", "callback"},
+    {"pipeline", "train", "compare", "callback", "gates"},
     {"seeds"},
     {"demo", "catalogue", "describe", "arguments", "figures"},
     {"survey"},

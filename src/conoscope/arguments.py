@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "merge": ("add up results that were measured in shards", "conoscope merge part-1/ part-2/ -o out/"),
     "compare": ("compare models on a corpus: accuracy, F1, paired tests", "conoscope compare runs/a runs/b --corpus bistro:test"),
     "figure": ("draw a figure", "conoscope figure positions -o positions.svg"),
+    "gates": ("show what kind of gate each head is, by any thresholds", "conoscope gates out/ --threshold open.entropy=0.7"),
     "corpus": ("show what is in a corpus: counts, balance, lengths, samples", "conoscope corpus imdb --data-dir data/"),
     "fetch": ("download a corpus or word vectors", "conoscope fetch imdb"),
     "list": ("list the measures, corpora or presets", "conoscope list measures"),
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "merge": _merge_options,
         "compare": _compare_options,
         "figure": _figure_options,
+        "gates": _gates_options,
         "corpus": _corpus_options,
         "fetch": _fetch_options,
         "list": _list_options,
@@ -160,6 +162,14 @@ def _figure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
     command.add_argument("--count", type=_positive, default=100, help="positions: how many")
     command.add_argument("--width", type=_positive, default=50, help="positions: coordinates of each")
+
+
+def _gates_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("results", metavar="OUT", help="a folder written by conoscope measure -m gates")
+    command.add_argument(
+        "--threshold", action="append", default=[], metavar="NAME=NUMBER",
+        help="another threshold, as open.entropy=0.7; again for more",
+    )  # fmt: skip
 
 
 def _corpus_options(command: argparse.ArgumentParser) -> None:

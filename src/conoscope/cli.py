@@ -90,6 +90,14 @@ def _report(result: Any, out: str | None) -> None:
         print(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
 
 
+def _gates(given: argparse.Namespace) -> None:
+    from conoscope.gates import gate_map, sort_gates, thresholds
+    from conoscope.result import Result
+
+    limits = thresholds(given.threshold)
+    print(gate_map(sort_gates(Result.load(given.results), limits)))
+
+
 def _corpus(given: argparse.Namespace) -> None:
     from conoscope.survey import Survey, survey
 
@@ -132,6 +140,7 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
     "merge": _merge,
     "compare": _compare,
     "figure": _figure,
+    "gates": _gates,
     "corpus": _corpus,
     "fetch": _fetch,
     "list": _list,

@@ -68,7 +68,11 @@ def _look(of: Literal["query", "key"]) -> Callable[[Callable[[Piece], Tensor]], 
 @_look("query")
 def entropy(piece: Piece) -> Float[Tensor, "b h i"]:
     """-Σ p log p of each query's weights."""
-    p = at_least_single(piece.weights)
+    return entropy_of(at_least_single(piece.weights))
+
+
+def entropy_of(p: Float[Tensor, "*s j"]) -> Float[Tensor, "*s"]:
+    """-Σ p log p."""
     # Four times as fast as torch.special.entr; a weight of 0 still adds 0, since 0 · log tiny is 0.
     return -p.clamp_min(torch.finfo(p.dtype).tiny).log_().mul_(p).sum(-1)
 

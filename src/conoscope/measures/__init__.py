@@ -6,6 +6,7 @@ from conoscope.measures import (  # noqa: F401  enters them
     classes,
     cones,
     directionality,
+    gates,
     kinds,
     mixing,
     nearest,

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from conoscope.looks import entropy_of
 from conoscope.quantities.base import Arrays, quantity
 from conoscope.traces import Trace
 
@@ -43,5 +44,5 @@ def _cls_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "
         assert weights is not None
         others = weights.scatter(-1, where[:, None, None].expand(-1, weights.shape[1], 1), 0.0)
         p, n = others / others.sum(-1, keepdim=True), n - 1
-        found = -p.clamp_min(torch.finfo(p.dtype).tiny).log().mul(p).sum(-1)
+        found = entropy_of(p)
     return normalized(found, n[:, None].expand_as(found)).where((batch.cls >= 0)[:, None], math.nan)

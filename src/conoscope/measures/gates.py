@@ -1,0 +1,133 @@
+"""Gates: what kind of gate each attention head is."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, STRONG
+from conoscope.samples import Sample
+from conoscope.tally import Need
+
+GATES = ("closed", "directional", "open", "forward contextual", "backward contextual", "cluster", "instance")
+"""What a head can be; one that is none of them is mixed."""
+MIXED = "mixed"
+THETA = 0.01
+"""A weight below this counts as none."""
+OF_ALL = ("has_strong", "shared")
+"""What is told of an example's strong cells by looking at the other examples."""
+EXAMPLES = ("32", "128", "512")
+"""Of how many examples of the corpus the maps may be looked at."""
+NEEDS = {size: Need.of(Sample, "gate_maps", examples=size) for size in EXAMPLES}
+
+Scores = Mapping[str, Float[Tensor, "*s"]]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From where on a head is a gate of some kind; applied to scores that are measured already, so another try costs nothing."""
+
+    closed_special: float = 0.6
+    closed_cell: float = THETA
+    directional_column: float = 0.5
+    directional_columns: float = 0.6
+    directional_apart: float = 0.25
+    open_entropy: float = 0.8
+    open_spread: float = 5.0
+    contextual_mass: float = 0.5
+    cluster_mass: float = 0.3
+    cluster_beyond: float = 0.1
+    instance_rows: float = 0.05
+    instance_shared: float = THETA / STRONG
+
+
+def names_of_gates(scores: Scores, limits: Thresholds) -> dict[str, Bool[Tensor, "*s"]]:
+    """For each kind of gate, whether it is one: of single examples, or of the mean scores of a head.
+
+    What is closed is of no other kind but `instance`: the rest of its weights is too little to be named.
+    """
+    s = scores
+    nowhere = (s["peak"] < limits.closed_cell) & (s["length"] * limits.closed_cell <= 0.5)
+    closed = (s["special"] >= limits.closed_special) | nowhere
+    even = (s["entropy"] >= limits.open_entropy) & (s["spread"] <= limits.open_spread)
+    carried = (s["column"] >= limits.directional_column) | (s["columns"] >= limits.directional_columns)
+    cluster = (s["cluster"] >= limits.cluster_mass) & (s["cluster_beyond"] >= limits.cluster_beyond)
+    forward, backward = _contextual(s, limits.contextual_mass, cluster)
+    few = s["strong"] <= (1 / s["length"]).clamp_min(limits.instance_rows)
+    found = {
+        "directional": carried & (s["apart"] <= limits.directional_apart) & ~even,
+        "open": even,
+        "forward contextual": forward,
+        "backward contextual": backward,
+        "cluster": cluster,
+    }
+    instance = (s["has_strong"] >= 0.5) & few & (s["shared"] < limits.instance_shared)
+    return {"closed": closed, **{name: is_one & ~closed for name, is_one in found.items()}, "instance": instance}
+
+
+def _contextual(s: Scores, mass: float, cluster: Bool[Tensor, "*s"]) -> tuple[Bool[Tensor, "*s"], Bool[Tensor, "*s"]]:
+    """Forward and backward: one of them alone, or each at least half as much, where it is not blocks that make neighbours."""
+    both = (s["forward"] >= mass / 2) & (s["backward"] >= mass / 2) & ~cluster
+    return (s["forward"] >= mass) | both, (s["backward"] >= mass) | both
+
+
+def scores_of(maps: Sample) -> dict[str, Float[Tensor, "k h"]]:
+    """The scores of each sampled example, by name, in double."""
+    values = maps.values.double()
+    told = values[:, :-1].unflatten(1, (-1, len(GATE_SCORES) + len(PLACE)))
+    scores = dict(zip((*GATE_SCORES, *PLACE), told.unbind(-1), strict=True))
+    row, key = scores.pop("row").long(), scores.pop("key").long()
+    return scores | _among_others(scores["strong"] > 0, torch.stack((row, key), dim=-1), values[:, -1].long())
+
+
+def _among_others(
+    strong: Bool[Tensor, "k h"], places: Int[Tensor, "k h 2"], labels: Int[Tensor, " k"]
+) -> dict[str, Float[Tensor, "k h"]]:
+    """Whether there are strong cells, and in what share of the other examples of the class the strongest is at the same place."""
+    others = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
+    same = (places[:, None] == places).all(-1) & strong & others[..., None]
+    shared = same.sum(1) / others.sum(1)[:, None]
+    return {"has_strong": strong.double(), "shared": shared.double().where(strong, torch.nan)}
+
+
+def names_of_heads(maps: Sample, limits: Thresholds) -> tuple[list[str], Float[Tensor, " h"]]:
+    """The gates of each head by its mean scores, and the share of examples whose own scores give the same."""
+    scores = scores_of(maps)
+    each = torch.stack(list(names_of_gates(scores, limits).values()))
+    whole = torch.stack(list(names_of_gates({name: x.nanmean(0) for name, x in scores.items()}, limits).values()))
+    agree = (each == whole[:, None]).all(0).double().mean(0)
+    names = [" + ".join(gate for gate, is_one in zip(GATES, head, strict=True) if is_one) for head in whole.T.tolist()]
+    return [name or MIXED for name in names], agree
+
+
+def _parts(examples: str) -> Iterator[Part]:
+    yield Part({}, True, {"maps": NEEDS[examples]})
+
+
+def _names_parts(examples: str) -> Iterator[Part]:
+    yield Part({}, True, {"maps": NEEDS[examples]}, {"limits": Thresholds()})
+
+
+@reads(_parts, within=(-inf, inf), source="after Bonino et al. 2025", examples=EXAMPLES)
+def gates(maps: Sample) -> Iterator[Reading]:
+    """Scores of each head's maps: what they close, spread, gather in columns, and give to neighbours, blocks and single cells.
+
+    Means over at most 32 examples of the corpus (`examples`), drawn by hash, with at least 4 words and at most 512 tokens.
+    """
+    for name, values in scores_of(maps).items():
+        count = (~values.isnan()).sum(0)
+        mean = values.nanmean(0)
+        spread = (values - mean).square().nansum(0) / (count - 1)
+        yield Reading(mean, spread.where(count > 1, torch.nan).sqrt(), count).with_keys(score=name)
+
+
+@also_reads("gates.names", _names_parts, within=(0, 1))
+def gates_names(maps: Sample, limits: Thresholds) -> Reading:
+    """The gates of each head, named from its mean scores; the value is the share of examples that give the same names."""
+    names, stability = names_of_heads(maps, limits)
+    count = torch.full(stability.shape, len(maps.ranks))
+    return Reading(stability, torch.full_like(stability, torch.nan), count, {"gates": names})
