@@ -72,14 +72,14 @@ def runner(side: str, arguments: argparse.Namespace) -> Callable[[], None]:
 
         return plain
     tally = Tally.for_needs(need for name in measures_of(side) for need in request(name).needs())
-    capture = Capture(module, "full" if tally.weights else "kv").__enter__()
+    capture = Capture(module, "full" if tally.looks else "kv", tally.looks).__enter__()
     return lambda: (capture(next(batches), tally.add, tally.add if tally.wants(Answer) else None), None)[1]
 
 
 def measures_of(side: str) -> list[str]:
     if side in CATALOGUE:
         return [side]
-    return [name for name in CATALOGUE if side == "all" or not Tally.for_needs(request(name).needs()).weights]
+    return [name for name in CATALOGUE if side == "all" or not Tally.for_needs(request(name).needs()).looks]
 
 
 def seconds(run: Callable[[], None]) -> float:

@@ -7,9 +7,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from conoscope.batches import KINDS, Batch, Batcher
+from conoscope.batches import Batch, Batcher
 from conoscope.corpora import Corpus, Example
 from conoscope.errors import CorpusError, ModelError
+from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel
 from conoscope.tokenizer import build_tokenizer
 
@@ -35,10 +36,10 @@ def test_kinds_tell_special_punctuation_and_other_tokens_apart(batcher: Batcher,
     tokens = [minilm.tokenizer.convert_ids_to_tokens(row.tolist()) for row in batch.inputs["input_ids"]]
     kinds = {token: KINDS[kind] for token, kind in zip(tokens[0], batch.kind[0].tolist(), strict=True)}
     assert kinds == {
-        "[CLS]": "special", "the": "other", "soup": "other", ",": "punctuation", "well": "other",
-        ":": "punctuation", "$": "punctuation", "5": "other", "!": "punctuation", "[SEP]": "special",
+        "[CLS]": "cls", "the": "other", "soup": "other", ",": "punctuation", "well": "other",
+        ":": "punctuation", "$": "punctuation", "5": "other", "!": "punctuation", "[SEP]": "sep",
     }  # fmt: skip
-    assert batch.kind[1].tolist() == [0, 2, 1, 0, *[-1] * 6]
+    assert batch.kind[1].tolist() == [0, 4, 3, 1, *[-1] * 6]
 
 
 def test_subwords_belong_to_their_whitespace_word(batcher: Batcher) -> None:
@@ -89,7 +90,7 @@ def test_the_classifying_token_is_cls_or_else_the_last_one_of_a_classifier(batch
 def test_unknown_words_are_not_special_and_not_content() -> None:
     batcher = Batcher(build_tokenizer(["the soup"]), {}, (100, 1000), last_classifies=True)
     batch = batcher.batch([Example("the zebra")])
-    assert batch.kind[0].tolist() == [0, 2, 2]
+    assert batch.kind[0].tolist() == [0, 4, 4]
     assert batch.unknown[0].tolist() == [False, False, True]
     assert batch.content[0].tolist() == [False, True, False]
 

@@ -257,7 +257,7 @@ def test_words_across_contexts_equal_a_loop_over_pairs(minilm64: LoadedModel, se
         states = [trace.hidden[0].numpy() for trace in traces_of(minilm64.module, batch)]
         ranks = ranks_of(example, batch)
         for place, (token, kind) in enumerate(zip(batch.inputs["input_ids"][0].tolist(), batch.kind[0].tolist(), strict=True)):
-            if kind == 2 and token != tokenizer.unk_token_id:
+            if kind == 4 and token != tokenizer.unk_token_id:
                 places.setdefault(token, []).append((ranks[place], [state[place] for state in states]))
     frequent = {
         tokenizer.decode([token]): np.array([x for _, x in sorted(places[token], key=lambda found: found[0])[:100]])

@@ -19,7 +19,7 @@ from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE, request
 from conoscope.pipeline import Options, measure
 from conoscope.quantities import QUANTITIES
-from conoscope.quantities.attention import attention_entropy, normalized_entropy
+from conoscope.quantities.attention import attention_entropy, normalized
 from conoscope.quantities.cones import cones
 from conoscope.result import Result, table
 from conoscope.tally import Tally
@@ -279,9 +279,8 @@ def test_a_cls_that_sees_only_itself_has_no_entropy_towards_others() -> None:
     assert bool(attention_entropy(weights_trace(torch.eye(6).double()[None, None]), row="cls_to_others")[0].isnan())
 
 
-def test_normalized_entropy_ignores_what_a_row_cannot_see() -> None:
-    p = torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=torch.float64)
-    assert float(normalized_entropy(p, torch.tensor(2))) == pytest.approx(1.0, abs=1e-12)
+def test_entropy_is_divided_by_the_log_of_what_a_row_may_see() -> None:
+    assert float(normalized(torch.tensor(math.log(2), dtype=torch.float64), torch.tensor(2))) == pytest.approx(1.0, abs=1e-12)
 
 
 def within(name: str) -> tuple[float, float]:

@@ -10,12 +10,13 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 
 from architectures import CAUSAL, SHAPES, VOCABULARY, padded, tiny
 from conoscope.batches import Batch
+from conoscope.calls import Event
 from conoscope.capture import Capture, Mode, Trace, traces_of
 from conoscope.layers import standardize
 from conoscope.loading import LoadedModel
 from conoscope.models import SelfAttentionForSequenceClassification, preset
 from conoscope.traces import Answer
-from conoscope.wiring import Wiring, _Event, _find_forward
+from conoscope.wiring import Wiring, _find_forward
 
 FORWARDS = {
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra"), r"layer\.\d\.output\.dense"),
@@ -162,10 +163,10 @@ def test_a_shared_expert_is_not_taken_for_the_whole_mixture() -> None:
     norm, experts, expert, dropout = nn.LayerNorm(8), nn.Identity(), nn.Linear(8, 8), nn.Dropout()
     state = stream + (routed + shared)
     events = [
-        _Event((norm, 0), stream, norm(stream).detach()),
-        _Event((experts, 0), norm(stream).detach(), routed),
-        _Event((expert, 0), norm(stream).detach(), shared),
-        _Event((dropout, 0), routed + shared, routed + shared),
+        Event((norm, 0), stream, norm(stream).detach()),
+        Event((experts, 0), norm(stream).detach(), routed),
+        Event((expert, 0), norm(stream).detach(), shared),
+        Event((dropout, 0), routed + shared, routed + shared),
     ]
     assert _find_forward(events, before, state, None, None) is None
     assert _find_forward(events, before, stream + shared, None, None) == (expert, 0)

@@ -1,6 +1,5 @@
 """Batches: what a model reads of some examples, and what we know of every token."""
 
-import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -10,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from conoscope.corpora.base import Example, stable_hash
 from conoscope.errors import CorpusError, ModelError
-
-KINDS = ("special", "punctuation", "other")
-SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, -1
+from conoscope.kinds import KINDS, OTHER, PAD, SPECIAL, Kinds
 
 
 class Once:
@@ -40,15 +37,18 @@ class Once:
 class Batch(Once):
     """The model's inputs and, for each token, what it is.
 
-    `real`: not padding. `kind`: an index into KINDS, -1 on pads. `unknown`: out of the vocabulary. `word`: which
+    `real`: not padding. `kind`: an index into KINDS, -1 on pads; `named`: the same into `kinds`, which has the user's own
+    as well. `unknown`: out of the vocabulary. `word`: which
     whitespace word of the example the token ends in, -1 for none. `cls`: where the classifying token stands in each
     row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
-    `place`: the example's number in the corpus. `spelling`: the text of every token id.
+    `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
+    by a given list of frequencies, where there is one.
     """
 
     inputs: Mapping[str, Tensor]
     real: Bool[Tensor, "b t"]
     kind: Int[Tensor, "b t"]
+    named: Int[Tensor, "b t"]
     unknown: Bool[Tensor, "b t"]
     word: Int[Tensor, "b t"]
     cls: Int[Tensor, " b"]
@@ -57,6 +57,8 @@ class Batch(Once):
     ids: tuple[str, ...]
     classes: int = 0
     spelling: Mapping[int, str] = field(default_factory=dict, repr=False)
+    kinds: tuple[str, ...] = KINDS
+    frequency: Float[Tensor, "b t"] | None = None
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
@@ -66,7 +68,8 @@ class Batch(Once):
         return cls(
             inputs={"input_ids": input_ids, "attention_mask": real.long()},
             real=real,
-            kind=torch.where(real, OTHER, PAD),
+            kind=(kind := torch.where(real, OTHER, PAD)),
+            named=kind,
             unknown=torch.zeros_like(real),
             word=torch.full_like(input_ids, -1),
             cls=none if at is None else at,
@@ -78,7 +81,7 @@ class Batch(Once):
     @cached_property
     def content(self) -> Bool[Tensor, "b t"]:
         """Real tokens that are neither special nor out of the vocabulary."""
-        return self.real & (self.kind != SPECIAL) & ~self.unknown
+        return self.real & (self.kind > SPECIAL) & ~self.unknown
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
@@ -96,18 +99,31 @@ class Batch(Once):
         return mixed(self.example_ranks[:, None] + self.real.cumsum(-1))
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the user tells of tokens: kinds of their own, as words by name, and ranks of frequency by token id."""
+
+    kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ranks: Float[Tensor, " v"] | None = None
+
+
 class Batcher:
     """Turns examples into batches with one tokenizer, padded at the end, whatever the tokenizer's own habit."""
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, labels: Mapping[str, int], limits: tuple[int, int], last_classifies: bool
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        labels: Mapping[str, int],
+        limits: tuple[int, int],
+        last_classifies: bool,
+        known: Known | None = None,
     ) -> None:
         """`limits`: the longest input in tokens, and how many token ids the model knows."""
         self.tokenizer, self.labels, self.last_classifies = tokenizer, labels, last_classifies
         self.max_length, self.vocabulary = limits
         self.truncated = 0
-        self._spelling: dict[int, str] = {}
-        self._punctuation: dict[int, bool] = {}
+        self.known = known or Known()
+        self._kinds = Kinds(tokenizer, self._unknown_id, self.known.kinds)
 
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
         """Batches of `size` examples of like length; the order of the examples is not kept. `places`: their numbers."""
@@ -141,10 +157,12 @@ class Batcher:
         sequences = [encoded.sequence_ids(row) for row in range(len(examples))]
         ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
         self._refuse_unreadable(examples, ids, real)
+        kind, named = self._kinds.of(ids, real)
         return Batch(
             inputs=dict(encoded),
             real=real,
-            kind=self._kind(ids, real),
+            kind=kind,
+            named=named,
             unknown=(ids == self._unknown_id) & real,
             word=torch.from_numpy(np.stack([words_of(e, o, s) for e, o, s in zip(examples, offsets, sequences, strict=True)])),
             cls=self._cls(ids, real),
@@ -152,7 +170,9 @@ class Batcher:
             place=torch.arange(1, len(examples) + 1),
             ids=tuple(e.id for e in examples),
             classes=1 + max(self.labels.values(), default=-1),
-            spelling=self._spelling,
+            spelling=self._kinds.spelling,
+            kinds=self._kinds.names,
+            frequency=None if self.known.ranks is None else self.known.ranks[ids],
         )
 
     def _refuse_unreadable(self, examples: Sequence[Example], ids: Tensor, real: Bool[Tensor, "b t"]) -> None:
@@ -172,18 +192,6 @@ class Batcher:
         shared = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
         unknown = tokenizer.unk_token_id
         return -1 if unknown is None or unknown in shared else int(unknown)
-
-    def _kind(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, "b t"]:
-        special = torch.tensor(sorted({*self.tokenizer.all_special_ids} - {self._unknown_id}), dtype=ids.dtype)
-        distinct = ids.unique().tolist()
-        for token in distinct:
-            if token not in self._spelling:
-                self._spelling[token] = self.tokenizer.decode([token])
-                self._punctuation[token] = _is_punctuation(self._spelling[token])
-        punctuation = torch.tensor([token for token in distinct if self._punctuation[token]], dtype=ids.dtype)
-        kind = torch.where(torch.isin(ids, punctuation), PUNCTUATION, OTHER)
-        kind = torch.where(torch.isin(ids, special), SPECIAL, kind)
-        return torch.where(real, kind, PAD)
 
     def _cls(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
         if self.tokenizer.cls_token_id is not None:
@@ -217,14 +225,6 @@ def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t
     """Where a token first stands in each row, -1 for nowhere."""
     here = real & (ids == (-1 if token is None else token))
     return torch.where(here.any(-1), here.int().argmax(-1), -1)
-
-
-def _is_punctuation(text: str) -> bool:
-    """Only punctuation marks, as BERT counts them: ASCII that is neither letter, digit nor space, and Unicode's P."""
-    marks = text.strip().removeprefix("##")
-    return bool(marks) and all(
-        (c.isascii() and c.isprintable() and not c.isalnum()) or unicodedata.category(c)[0] == "P" for c in marks
-    )
 
 
 def words_of(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:

@@ -5,8 +5,7 @@ Two attention backends are registered with transformers, under two fixed names b
 over queries, keys and values alone. A layer's tensors reach `receive` as one Trace before the next layer runs.
 """
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -20,9 +19,12 @@ from transformers.masking_utils import eager_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from conoscope.batches import Batch
+from conoscope.calls import Attended, Log, logged
 from conoscope.errors import CaptureError
+from conoscope.looks import LOOKS, Looking, Piece
+from conoscope.native import Native
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace
-from conoscope.wiring import Attended, Log, Wiring, find_wiring, logged
+from conoscope.wiring import Wiring, find_wiring
 
 Mode = Literal["kv", "full"]
 
@@ -30,37 +32,47 @@ Mode = Literal["kv", "full"]
 _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
 
 
-def native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The eager attention of the file that defines the module's class, or one of its parents."""
-    for kind in type(module).__mro__:
-        found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-    raise CaptureError(f"{type(module).__name__} has no eager attention of its own to capture; its weights cannot be seen")
-
-
 def _full(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor | None]:
-    context, weights = native_attention(module)(module, query, key, value, attention_mask, **kwargs)
-    _record(Attended(query, key, value, context), weights, attention_mask)
+    native, recorder = Native(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
+    if isinstance(recorder, Recorder) and len(pieces := list(native.pieces(recorder.cuts))) > 1:
+        return _in_pieces(native, recorder, pieces), None
+    context, weights = native()
+    if isinstance(recorder, Log):
+        recorder.attended(native.attended(context), native.cuts(context, weights))
+    elif recorder is not None:
+        recorder.attended(native.attended(context), weights=weights, visible=_visible(attention_mask, recorder.batch))
     return context, weights
+
+
+def _in_pieces(native: Native, recorder: Recorder, pieces: Sequence[tuple[slice, slice]]) -> Tensor:
+    """The context, put together from pieces whose weights are looked at and gone."""
+    looking, contexts = Looking(recorder.batch, recorder.looks), []
+    for examples, rows in pieces:
+        context, weights = native(examples, rows)
+        looking.take(Piece(weights, recorder.batch, examples.start, rows.start))
+        contexts.append(context)
+    # The pieces of one example's rows lie side by side, then the examples.
+    by_rows = sum(examples == pieces[0][0] for examples, _ in pieces)
+    whole = torch.cat([torch.cat(contexts[start : start + by_rows], dim=1) for start in range(0, len(contexts), by_rows)])
+    recorder.attended(
+        native.attended(whole),
+        visible=_visible(native.mask, recorder.batch),
+        looks=looking.found(),
+        attend=lambda examples: native(examples)[1] if "examples" in recorder.cuts else native()[1][examples],
+    )
+    return whole
 
 
 def _kv(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor | None]:
     context, _ = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
-    _record(Attended(query, key, value, context), None, None)
-    return context, None
-
-
-def _record(attended: Attended, weights: Tensor | None, mask: Tensor | None) -> None:
     recorder = _RECORDER.get()
-    if isinstance(recorder, Log):
-        recorder.attended(attended)
-    elif recorder is not None:
-        recorder.attended(attended, weights, _visible(mask, recorder.batch) if weights is not None else None)
+    if recorder is not None:
+        recorder.attended(Attended(query, key, value, context))
+    return context, None
 
 
 def _narrow(dtype: torch.dtype) -> torch.dtype:
@@ -78,7 +90,13 @@ def _visible(mask: Float[Tensor, "#b #h i j"] | None, batch: Batch) -> Int[Tenso
     """How many keys each query may see; pads never count, since the mask hides them."""
     if mask is None:
         return batch.real.sum(-1, keepdim=True)
-    return (mask[:, 0] > torch.finfo(_narrow(mask.dtype)).min / 2).sum(-1).expand(len(batch.real), -1)
+
+    def compute() -> tuple[Tensor, Tensor]:
+        # With the mask itself, so that no other one comes to lie at its place.
+        return mask, (mask[:, 0] > torch.finfo(_narrow(mask.dtype)).min / 2).sum(-1).expand(len(batch.real), -1)
+
+    found: tuple[Tensor, Tensor] = batch.once(("visible", id(mask)), compute)
+    return found[1]
 
 
 BACKENDS: dict[Mode, str] = {"full": "conoscope_full", "kv": "conoscope_kv"}
@@ -94,13 +112,18 @@ class Capture:
     ...     logits = capture(batch, print)
     """
 
-    def __init__(self, module: PreTrainedModel, mode: Mode = "full") -> None:
+    def __init__(
+        self, module: PreTrainedModel, mode: Mode = "full", looks: Collection[str] = tuple(LOOKS), whole: bool = False
+    ) -> None:
+        """`looks`: what is kept of weights that are too many to be whole; `whole`: they are kept however many they are."""
         if module.config.is_encoder_decoder:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
             )
         self.module = module
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
+        self.looks = [name for name in LOOKS if name in looks]
+        self.whole = whole
         self.wiring: Wiring | None = None
         self._stack = ExitStack()
 
@@ -122,7 +145,8 @@ class Capture:
             for module in self.wiring.modules():
                 handle = module.register_forward_hook(_watch)
                 self._stack.callback(handle.remove)
-        recorder = Recorder(self.wiring, batch, receive, answer)
+        cuts = frozenset[str]() if self.whole else self.wiring.cuts
+        recorder = Recorder(self.wiring, batch, (receive, answer), self.looks, cuts)
         with recording(recorder):
             result = _answer(self.module, batch)
             recorder.answered(result if result.ndim == 2 else None)
@@ -191,7 +215,7 @@ def _answer(module: PreTrainedModel, batch: Batch) -> Tensor:
 def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> list[Trace]:
     """Every layer's trace of one batch, kept: for looking at a few texts, not for a corpus."""
     traces: list[Trace] = []
-    with Capture(module, mode) as capture:
+    with Capture(module, mode, whole=True) as capture:
         capture(batch, traces.append)
     return traces
 

@@ -29,6 +29,14 @@ def standardize(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
     return centred * (math.sqrt(x.shape[-1] - 1) / norm.clamp_min(1e-12))
 
 
+class Standardize(nn.Module):
+    """`standardize` as a module, so that it can be found by what it reads and returns."""
+
+    def forward(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+        """(x - mean) / sd."""
+        return standardize(x)
+
+
 def eager_attention_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
@@ -98,13 +106,17 @@ class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]
         self.attention = SelfAttention(config)
         linear = config.feed == "linear"
         self.feed = nn.Sequential(nn.Linear(config.hidden_size, config.hidden_size), nn.ReLU()) if linear else nn.Identity()
-        normed = config.residual in ("course", "prenorm", "postnorm")
-        self.norm = nn.LayerNorm(config.hidden_size) if normed else nn.Identity()
+        self.norm = self._norm(config)
 
     def forward(self, x: Float[Tensor, "b t d"], mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         """The layer's output, and the weights where the backend gives them."""
         mixed, weights = self.attention(self.norm(x) if self.residual in ("course", "prenorm") else x, mask, **kwargs)
         return self._joined(x, mixed), weights
+
+    def _norm(self, config: PreTrainedConfig) -> nn.Module:
+        if self.residual == "none":
+            return nn.Identity()
+        return nn.LayerNorm(config.hidden_size) if self.residual in ("course", "prenorm", "postnorm") else Standardize()
 
     def _joined(self, x: Tensor, mixed: Tensor) -> Tensor:
         g = self.feed
@@ -115,10 +127,8 @@ class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]
                 joined = g(x + mixed)
             case "prenorm":
                 joined = x + g(mixed)
-            case "postnorm":
-                joined = self.norm(x + g(mixed))
             case _:
-                joined = standardize(x + g(mixed))
+                joined = self.norm(x + g(mixed))
         return joined  # type: ignore[no-any-return]
 
 

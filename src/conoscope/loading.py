@@ -18,7 +18,7 @@ from transformers import (
 )
 
 import conoscope.models  # noqa: F401  registers our own family with the Auto classes
-from conoscope.batches import Batch, Batcher
+from conoscope.batches import Batch, Batcher, Known
 from conoscope.corpora.base import Corpus
 from conoscope.errors import ModelError, one_of
 from conoscope.textfiles import is_there
@@ -58,14 +58,13 @@ class LoadedModel:
         """How many tokens a text, or a pair, has, special ones included."""
         return len(self.tokenizer(text, pair, verbose=False)["input_ids"])
 
-    def batcher(self, corpus: Corpus, max_length: int | None = None) -> Batcher:
+    def batcher(self, corpus: Corpus, max_length: int | None = None, known: Known | None = None) -> Batcher:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
         vocabulary = self.module.get_input_embeddings().num_embeddings
         pool = getattr(self.module.config, "pool", "cls")
-        return Batcher(
-            self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), last_classifies=bool(self.labels) and pool == "cls"
-        )
+        last = bool(self.labels) and pool == "cls"
+        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), last, known)
 
     def label_numbers(self, corpus: Corpus) -> Mapping[str, int]:
         """The model's number of each label of the corpus: by name, or by number where the model has no names."""

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
+from conoscope.calls import Call, Log, logged
 from conoscope.capture import BACKENDS, Capture, attention_of, known_tokens, recording
 from conoscope.traces import Maps
-from conoscope.wiring import Call, Log, Projection, Wiring, logged
+from conoscope.wiring import Wiring
 
 ROWS, TOKENS = 2, 3
 CHUNK = 256
@@ -32,7 +33,7 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
     for number, (attended, reads, after) in enumerate(zip(log.attentions, wiring.inputs, wiring.projections, strict=True), 1):
         x = None if reads is None else given[reads]
         query, key, value = (x if x is None else linear_map(x, y) for y in (attended.query, attended.key, attended.value))
-        yield Maps(number, query, key, value, _output(after, attended.query.shape[1]))
+        yield Maps(number, query, key, value, _output(after, wiring))
 
 
 @torch.inference_mode(False)
@@ -105,6 +106,6 @@ def _jacobian(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> Float[Te
     return torch.cat([slope.flatten(1, -2)[:, 0] for slope in slopes])
 
 
-def _output(call: Call | None, heads: int) -> Float[Tensor, "h e d"] | None:
-    weight = None if call is None else Projection.of(call[0], heads).weight
+def _output(call: Call | None, wiring: Wiring) -> Float[Tensor, "h e d"] | None:
+    weight = None if call is None else wiring.projected[call].weight
     return weight.double() if weight is not None and bool(weight.isfinite().all()) else None

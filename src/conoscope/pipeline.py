@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batcher, within_memory
-from conoscope.capture import Capture
+from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, corpus_of
 from conoscope.errors import CaptureError, CorpusError, OutputError, one_of
@@ -117,7 +117,8 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     batcher.truncated = seen.truncated
     stream, (shard, shards) = seen.watch(examples), options.shard
     places = count(shard + shards * seen.examples, shards)
-    with Capture(loaded.module, "full" if tally.weights else "kv") as capture, Progress(part.size, options.progress) as progress:
+    mode: Mode = "full" if tally.looks else "kv"
+    with Capture(loaded.module, mode, tally.looks) as capture, Progress(part.size, options.progress) as progress:
         progress.advance(seen.examples)
         while window := list(islice(stream, options.batch_size * WINDOW)):
             for batch in batcher.batches(window, options.batch_size, places):

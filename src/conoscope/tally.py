@@ -79,9 +79,9 @@ class Tally:
         return cls(tuple(dict.fromkeys(needs)))
 
     @property
-    def weights(self) -> bool:
-        """Whether attention weights must be captured."""
-        return any(need.described.weights for need in self.needs)
+    def looks(self) -> set[str]:
+        """What must be seen of the attention weights; nothing where they need not be captured."""
+        return {look for need in self.needs for look in need.described.looks}
 
     def wants(self, kind: type[Subject]) -> bool:
         """Whether any of the needs is of this kind of subject."""

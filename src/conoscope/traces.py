@@ -1,7 +1,7 @@
 """Trace: what one batch left in one layer, put together while the model runs."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from conoscope.batches import Batch, Once
-from conoscope.wiring import Attended, Call, Pooling, Projection, Wiring, first_tensor, pool
+from conoscope.calls import Attended, Call, first_tensor
+from conoscope.looks import LOOKS, Piece
+from conoscope.normalising import Norm, Residual
+from conoscope.wiring import Pooling, Projection, Wiring, pool
+
+Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
 
 
 @dataclass(frozen=True)
@@ -19,10 +24,11 @@ class Trace(Once):
 
     `input` is what the projections of queries, keys and values read; `output` is after W_O, before the residual;
     `hidden` is the layer's output as transformers counts it (on pre-norm models the last one is after the final
-    norm), `before` that of the layer before, and `forward` what the feed-forward part adds. Keys arrive after rotary
-    positions, and with grouped queries there are fewer of them than queries. `earlier` is what was computed once for the
-    layer before.
-    `weights` and `visible` (how many keys each query may see) are there in full mode only.
+    norm), `before` that of the layer before, and `forward` what the feed-forward part adds. `added` says to which of `before`
+    and `input` the output is added, and `norm` normalises that sum. Keys arrive after rotary positions, and with grouped
+    queries there are fewer of them than queries. `earlier` is what was computed once for the layer before.
+    In full mode only: `visible`, how many keys each query may see; `weights`, where they are few enough to be whole, or else
+    `looks`, what was kept of them; and `attend`, which computes those of some examples again.
     """
 
     layer: int
@@ -34,12 +40,36 @@ class Trace(Once):
     value: Float[Tensor, "b g t e_v"] | None = None
     weights: Float[Tensor, "b h t t"] | None = None
     visible: Int[Tensor, "b #t"] | None = None
+    looks: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    attend: Attend | None = None
     context: Float[Tensor, "b h t e_v"] | None = None
     output: Float[Tensor, "b t d_out"] | None = None
     before: Float[Tensor, "b t d_before"] | None = None
     forward: Float[Tensor, "b t d"] | None = None
     projection: Projection | None = None
+    added: Residual | None = None
+    norm: Norm | None = None
     earlier: Mapping[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def look(self, name: str) -> Tensor | None:
+        """What one of LOOKS finds in the weights; None where there are none."""
+        if name in self.looks or self.weights is None:
+            return self.looks.get(name)
+        weights = self.weights
+        found: Tensor = self.once(("look", name), lambda: LOOKS[name].compute(Piece(weights, self.batch)))
+        return found
+
+    def maps(self, examples: Int[Tensor, " n"]) -> Float[Tensor, "n h t t"] | None:
+        """The weights of some examples, whole."""
+        if self.weights is not None:
+            return self.weights[examples]
+        return None if self.attend is None else self.attend(examples)
+
+    @property
+    def residual(self) -> Float[Tensor, "b t d_res"] | None:
+        """What the attention's output is added to; None where that was not found."""
+        found: Tensor | None = None if self.added is None else getattr(self, self.added)
+        return found
 
     @property
     def goes_on(self) -> bool:
@@ -100,9 +130,19 @@ POOLED = ("hidden", "key", "value")
 class Recorder:
     """Puts the pieces of one forward pass together, layer by layer, and hands each layer over when it is complete."""
 
-    def __init__(self, wiring: Wiring, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> None:
-        self.batch, self.receive, self.answer, self.layer = batch, receive, answer, 0
+    def __init__(
+        self,
+        wiring: Wiring,
+        batch: Batch,
+        receive: tuple[Receive, ReceiveAnswer | None],
+        looks: Collection[str],
+        cuts: frozenset[str],
+    ) -> None:
+        """`looks`: what is kept of weights that are made in pieces; `cuts`: along which axes these may be cut."""
+        (self.receive, self.answer), self.batch, self.layer = receive, batch, 0
+        self.looks, self.cuts = looks, cuts
         self.pooling = wiring.pooling
+        self._wiring = wiring
         self._before: Tensor | None = None
         self._earlier: Mapping[Hashable, Any] = {}
         self._pooled: list[tuple[int, dict[str, Tensor]]] = []
@@ -120,7 +160,7 @@ class Recorder:
         if call in self._inputs:
             self._input = self._by_token(sides["given"])
         if call in self._projections and self._trace is not None and self._trace.context is not None:
-            projection = Projection.of(module, self._trace.context.shape[1])
+            projection = self._wiring.projected[call]
             self._trace = replace(self._trace, output=self._by_token(sides["returned"]), projection=projection)
         if call in self._forwards and self._trace is not None:
             self._trace = replace(self._trace, forward=self._by_token(sides["returned"]))
@@ -131,8 +171,8 @@ class Recorder:
     def _by_token(self, found: Tensor | None) -> Tensor | None:
         return None if found is None else found.reshape(*self.batch.real.shape, -1)
 
-    def attended(self, attended: Attended, weights: Tensor | None, visible: Tensor | None) -> None:
-        """Attention was called."""
+    def attended(self, attended: Attended, **weighed: Any) -> None:
+        """Attention was called; `weighed` is what a trace holds of its weights."""
         self.close()
         self.layer += 1
         self._trace = Trace(
@@ -142,11 +182,12 @@ class Recorder:
             query=attended.query,
             key=attended.key,
             value=attended.value,
-            weights=weights,
-            visible=visible,
             context=attended.context.transpose(1, 2),
             before=self._before,
+            added=self._wiring.residuals[self.layer - 1],
+            norm=self._wiring.norms[self.layer - 1],
             earlier=self._earlier,
+            **weighed,
         )
         self._input = None
 

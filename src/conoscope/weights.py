@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
-from conoscope.capture import native_attention
 from conoscope.errors import CaptureError, ModelError
+from conoscope.native import native_attention
 
 BACKEND = "conoscope_weights"
 _MAPS: ContextVar[list[Tensor] | None] = ContextVar("conoscope_maps", default=None)

@@ -7,6 +7,8 @@ Nothing is known by name. One calibration pass records every module call and eve
 - the layer's *output* is the last module call before the next attention that returned the layer's hidden state, or
   else the first that read it (OPT adds its positions outside of any module);
 - the *feed-forward part* ends in the last linear map before that output whose result is added to what the layer read before;
+- the *residual* is what is added to W_O's output, in a sum that a later module of the layer reads (or the layer's output is
+  that sum), and the *norm* the first module that reads the sum and returns it normalised, whatever its class;
 - the *pooling* is told by what a module after the last layer read: the last hidden state of the first token, of the last
   one, or the mean over tokens.
 
@@ -14,52 +16,53 @@ What cannot be followed (a gate before W_O, a fused kernel, a mixture of experts
 needs it says so.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-Call = tuple[nn.Module, int]
-"""A module and which of its calls in one forward pass: layers may share a module (ALBERT)."""
+from conoscope.calls import Call, Event, Log, given_to, is_sum
+from conoscope.normalising import Norm, Residual, find_residual
+
 Side = Literal["given", "returned"]
 Pooling = Literal["first", "last", "mean"]
 
 
 @dataclass(frozen=True)
-class Attended:
-    """One call of attention: what went in, and the context that came out."""
-
-    query: Float[Tensor, "b h t e"]
-    key: Float[Tensor, "b g t e"]
-    value: Float[Tensor, "b g t e_v"]
-    context: Float[Tensor, "b t h e_v"]
-
-
-@dataclass(frozen=True)
 class Wiring:
     """For each layer, the call that reads its input, applies W_O, ends its feed-forward part, and returns (or next reads)
-    its output; and what the classifier reads of the last.
+    its output; how many heads it has, what is added to its attention, how the sum is normalised; and what the classifier
+    reads of the last.
 
-    None where nothing was found. `outputs` begins with layer 0, the embeddings.
+    None where nothing was found. `outputs` begins with layer 0, the embeddings. `cuts`: along which axes the attention can be
+    cut into pieces.
     """
 
     inputs: tuple[Call | None, ...]
     projections: tuple[Call | None, ...]
     forwards: tuple[Call | None, ...]
     outputs: tuple[tuple[Call, Side] | None, ...]
+    heads: tuple[int, ...]
+    residuals: tuple[Residual | None, ...]
+    norms: tuple[Norm | None, ...]
     pooling: Pooling | None
+    cuts: frozenset[str] = frozenset()
 
     def modules(self) -> set[nn.Module]:
         """Every module that must be watched."""
         outputs = (output and output[0] for output in self.outputs)
         return {call[0] for call in (*self.inputs, *self.projections, *self.forwards, *outputs) if call is not None}
+
+    @cached_property
+    def projected(self) -> "dict[Call, Projection]":
+        """W_O of every layer that has one, by the call that applies it."""
+        both = zip(self.projections, self.heads, strict=True)
+        return {call: Projection.of(call[0], heads) for call, heads in both if call is not None}
 
 
 @dataclass(frozen=True)
@@ -75,61 +78,11 @@ class Projection:
         weight: Tensor = module.weight if isinstance(module, Conv1D) else module.weight.T  # type: ignore[assignment]
         return cls(weight.detach().unflatten(0, (heads, -1)), None if module.bias is None else module.bias.detach())  # type: ignore[operator]
 
-
-@dataclass(frozen=True)
-class _Event:
-    """A module call (with its number) or, where `attended` is given, a call of attention."""
-
-    call: Call | None
-    given: Tensor | None
-    returned: Tensor | None
-    attended: Attended | None = None
-
-
-class Log:
-    """Every module call and every attention call of one pass, in order."""
-
-    def __init__(self) -> None:
-        self.events: list[_Event] = []
-        self._counts: Counter[nn.Module] = Counter()
-
-    def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
-        """A module was called."""
-        self.events.append(_Event((module, self._counts[module]), first_tensor(given), first_tensor(returned)))
-        self._counts[module] += 1
-
-    def attended(self, attended: Attended) -> None:
-        """Attention was called."""
-        self.events.append(_Event(None, None, None, attended))
-
-    def segments(self) -> list[list[_Event]]:
-        """The module calls before the first attention, between the first and the second, …, after the last."""
-        cuts = [number for number, event in enumerate(self.events) if event.attended]
-        return [
-            self.events[start:stop] for start, stop in zip([0, *(c + 1 for c in cuts)], [*cuts, len(self.events)], strict=True)
-        ]
-
-    @property
-    def attentions(self) -> list[Attended]:
-        """The attention calls alone."""
-        return [event.attended for event in self.events if event.attended]
-
-
-def first_tensor(value: Any) -> Tensor | None:
-    """The tensor that a module was given or returned, alone or first of several."""
-    first = value[0] if isinstance(value, (tuple, list)) and value else value
-    return first if isinstance(first, Tensor) else None
-
-
-@contextmanager
-def logged(model: PreTrainedModel, log: Log) -> Iterator[None]:
-    """Within it, every module call of the model goes to the log."""
-    handles = [module.register_forward_hook(log.called) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    @cached_property
+    def gram(self) -> Float[Tensor, "h e e"]:
+        """W_O W_Oᵀ of each head: ‖v W_O‖² = v W_O W_Oᵀ vᵀ."""
+        weight = self.weight.float() if self.weight.dtype in (torch.float16, torch.bfloat16) else self.weight
+        return weight @ weight.mT
 
 
 def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> Wiring:
@@ -137,16 +90,27 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
     segments, attentions = log.segments(), log.attentions
     projections = tuple(_first(after, _reads(attended.context)) for after, attended in zip(segments[1:], attentions, strict=True))
     outputs = tuple(_find_state(segment, state) for segment, state in zip(segments, hidden_states, strict=True))
+    inputs = tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False))
+    added = [
+        find_residual(segment, call, {"before": before, "input": given_to(log, reads)}, after)
+        for segment, call, reads, before, after in zip(
+            segments[1:], projections, inputs, hidden_states, hidden_states[1:], strict=False
+        )
+    ]
     return Wiring(
-        inputs=tuple(_last(before, _makes(attended.value)) for before, attended in zip(segments, attentions, strict=False)),
+        inputs=inputs,
         projections=projections,
+        heads=tuple(attended.context.shape[2] for attended in attentions),
+        residuals=tuple(residual for residual, _ in added),
+        norms=tuple(norm for _, norm in added),
         forwards=tuple(map(_find_forward, segments[1:], hidden_states, hidden_states[1:], projections, outputs[1:])),
         outputs=outputs,
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
+        cuts=log.cuts,
     )
 
 
-def _find_state(segment: Sequence[_Event], state: Tensor) -> tuple[Call, Side] | None:
+def _find_state(segment: Sequence[Event], state: Tensor) -> tuple[Call, Side] | None:
     if call := _last(segment, lambda event: event.returned is not None and _equal(event.returned, state)):
         return call, "returned"
     if call := _first(segment, lambda event: event.given is not None and _equal(event.given, state)):
@@ -155,7 +119,7 @@ def _find_state(segment: Sequence[_Event], state: Tensor) -> tuple[Call, Side] |
 
 
 def _find_forward(
-    segment: Sequence[_Event], before: Tensor, state: Tensor, projection: Call | None, output: tuple[Call, Side] | None
+    segment: Sequence[Event], before: Tensor, state: Tensor, projection: Call | None, output: tuple[Call, Side] | None
 ) -> Call | None:
     """The last linear map of a layer whose result is added to what a module of the layer read before it; or to the layer's
     input and the attention's output, where both parts stand side by side (Phi)."""
@@ -169,12 +133,12 @@ def _find_forward(
             # What was read, not what was returned: the experts beside a shared one return a tensor that is no residual.
             read = [[tensor] for tensor in _distinct([earlier.given for earlier in layer[:number]], state)]
             beside = [*read, both] if len(both) == 2 else read
-            if any(_is_sum(total, event.returned, *others) for total in sums for others in beside):
+            if any(is_sum(total, event.returned, *others) for total in sums for others in beside):
                 return event.call
     return None
 
 
-def _up_to(segment: Sequence[_Event], output: tuple[Call, Side] | None) -> list[_Event]:
+def _up_to(segment: Sequence[Event], output: tuple[Call, Side] | None) -> list[Event]:
     """The calls up to the one that returned, or read, the layer's output; all of them where it was not found."""
     calls = [event.call for event in segment]
     return list(segment[: calls.index(output[0]) + 1] if output else segment)
@@ -187,18 +151,7 @@ def _distinct(tensors: Sequence[Tensor | None], like: Tensor) -> list[Tensor]:
     )
 
 
-def _is_sum(total: Tensor, *parts: Tensor) -> bool:
-    """Whether a tensor is the sum of these up to rounding."""
-    # Most tensors fail on the first few numbers already.
-    return all(_adds_up(torch.stack([x.reshape(-1)[:size] for x in (total, *parts)])) for size in (64, total.numel()))
-
-
-def _adds_up(terms: Float[Tensor, "terms n"]) -> bool:
-    rounding = 4 * torch.finfo(terms.dtype).eps * terms.double().abs().sum(0)
-    return bool(((terms[0].double() - terms[1:].double().sum(0)).abs() <= rounding).all())
-
-
-def _find_pooling(segment: Sequence[_Event], state: Tensor, real: Bool[Tensor, "b t"]) -> Pooling | None:
+def _find_pooling(segment: Sequence[Event], state: Tensor, real: Bool[Tensor, "b t"]) -> Pooling | None:
     """The pooling whose result was read after the last layer; None where it cannot be told, as in texts of one token."""
     first, last, mean = pool(state, real, "first"), pool(state, real, "last"), pool(state, real, "mean")
     rounding = min(64 * torch.finfo(state.dtype).eps, 0.02) * float(state.abs().max())
@@ -220,7 +173,7 @@ def pool(x: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"], how: Pooling) -> 
     return x[torch.arange(len(x), device=x.device), at]
 
 
-def _read_since(segment: Sequence[_Event], state: Tensor) -> Iterator[Tensor]:
+def _read_since(segment: Sequence[Event], state: Tensor) -> Iterator[Tensor]:
     """What modules read after the last one that read all of the state, latest first: what was read before it may be but the
     question that weighs the tokens. A module with parts is what its parts do."""
     for event in reversed(segment):
@@ -230,23 +183,23 @@ def _read_since(segment: Sequence[_Event], state: Tensor) -> Iterator[Tensor]:
             yield event.given
 
 
-def _first(events: Sequence[_Event], wanted: Callable[[_Event], bool]) -> Call | None:
+def _first(events: Sequence[Event], wanted: Callable[[Event], bool]) -> Call | None:
     return next((event.call for event in events if wanted(event)), None)
 
 
-def _last(events: Sequence[_Event], wanted: Callable[[_Event], bool]) -> Call | None:
+def _last(events: Sequence[Event], wanted: Callable[[Event], bool]) -> Call | None:
     return _first(events[::-1], wanted)
 
 
-def _is_linear(event: _Event) -> bool:
+def _is_linear(event: Event) -> bool:
     return event.call is not None and isinstance(event.call[0], (nn.Linear, Conv1D)) and event.given is not None
 
 
-def _makes(value: Tensor) -> Callable[[_Event], bool]:
+def _makes(value: Tensor) -> Callable[[Event], bool]:
     """A linear map whose output became the values: they are a view of it, or equal to it."""
     flat = value.transpose(1, 2).flatten(2)
 
-    def wanted(event: _Event) -> bool:
+    def wanted(event: Event) -> bool:
         if not _is_linear(event) or event.returned is None:
             return False
         same = event.returned.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
@@ -255,7 +208,7 @@ def _makes(value: Tensor) -> Callable[[_Event], bool]:
     return wanted
 
 
-def _reads(context: Tensor) -> Callable[[_Event], bool]:
+def _reads(context: Tensor) -> Callable[[Event], bool]:
     flat = context.flatten(2)
     return lambda event: _is_linear(event) and event.given is not None and _equal(event.given, flat)
 

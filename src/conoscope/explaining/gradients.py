@@ -9,9 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from conoscope.batches import SPECIAL, within_memory
+from conoscope.batches import within_memory
 from conoscope.errors import ModelError
 from conoscope.explaining.base import NUMBER, Passed, explains
+from conoscope.kinds import SPECIAL
 
 
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
@@ -32,7 +33,7 @@ def integrated_gradients(passed: Passed, steps: str, baseline: str) -> Float[Ten
     vectors, names = embeddings_of(passed), list(passed.batch.inputs)
     pad = passed.module.get_input_embeddings().weight[passed.module.config.get_text_config().pad_token_id or 0]
     nothing = torch.zeros_like(vectors) if baseline == "zeros" else pad.detach().expand_as(vectors)
-    stays = (passed.batch.kind == SPECIAL)[..., None]
+    stays = (passed.batch.kind <= SPECIAL)[..., None]  # pads too
 
     def logits(given: Tensor, *inputs: Tensor) -> Tensor:
         return _logits(passed.module, given, dict(zip(names, inputs, strict=True)))
@@ -64,9 +65,7 @@ def _captum() -> Callable[..., Any]:
 def target_of(passed: Passed) -> Int[Tensor, " b"]:
     """The class that the model predicts of each text; its only number where it has but one."""
     if passed.logits is None:
-        raise ModelError(
-            f"{type(passed.module).__name__} is no classifier, and gradients need one; leave those maps out, or give another model"
-        )
+        raise ModelError(f"{type(passed.module).__name__} is no classifier, and gradients need one; leave those maps out")
     return passed.logits.argmax(-1)
 
 

@@ -24,7 +24,7 @@ class Passes:
     def __init__(self, loaded: LoadedModel, maps: Iterable[Asked]) -> None:
         self.loaded = loaded
         self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
-        self._capture = Capture(loaded.module, "full") if self.kinds else None
+        self._capture = Capture(loaded.module, "full", looks=(), whole=True) if self.kinds else None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

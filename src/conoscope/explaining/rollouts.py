@@ -29,6 +29,12 @@ def rollout_norms(passed: Passed) -> Float[Tensor, "b t"]:
     return _from_reader(passed, (with_residual(shares(norms)) for norms in passed.layers("norms")))
 
 
+@explains("after Abnar and Zuidema 2020 and Kobayashi et al. 2021", "mixing")
+def rollout_mixing(passed: Passed) -> Float[Tensor, "b t"]:
+    """Product of the layers' ‖g(Σ_h α_ij f_h(x_j) + δ_ij x_i)‖ as shares: residual and norm as the model has them."""
+    return _from_reader(passed, map(shares, passed.layers("mixing")))
+
+
 def shares(matrix: Float[Tensor, "b t t"]) -> Float[Tensor, "b t t"]:
     """Each row divided by its sum; a row of zeros stays one."""
     sums = matrix.sum(-1, keepdim=True)

@@ -20,7 +20,8 @@ Subject = Trace | Answer | Maps
 
 @dataclass(frozen=True)
 class Quantity:
-    """A named function of a subject: what it is of, and whether it needs attention weights.
+    """A named function of a subject: what it is of, and which of LOOKS it takes at attention weights (`maps`: at those of
+    some examples whole).
 
     One that is `sampled` is also given the sample so far, so that it need not compute what could not enter; one that is
     `sparse` may have nothing to say of some layers. What `finish` makes of the arrays of several batches together, a
@@ -29,7 +30,7 @@ class Quantity:
 
     compute: Callable[..., Any]
     of: type[Subject]
-    weights: bool
+    looks: tuple[str, ...]
     sampled: bool
     sparse: bool
     finish: Callable[..., Any] | None
@@ -40,7 +41,7 @@ QUANTITIES: dict[str, Quantity] = {}
 
 def quantity(
     of: type[Subject] = Trace,
-    weights: bool = False,
+    looks: tuple[str, ...] = (),
     sampled: bool = False,
     sparse: bool = False,
     finish: Callable[..., Any] | None = None,
@@ -48,7 +49,7 @@ def quantity(
     """Enter a function into QUANTITIES under its own name."""
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
-        QUANTITIES[compute.__name__] = Quantity(compute, of, weights, sampled, sparse, finish)
+        QUANTITIES[compute.__name__] = Quantity(compute, of, looks, sampled, sparse, finish)
         return compute
 
     return enter

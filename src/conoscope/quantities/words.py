@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from conoscope.batches import OTHER, Batch, mixed
+from conoscope.batches import Batch, mixed
+from conoscope.kinds import OTHER
 from conoscope.quantities.base import Arrays, quantity
 from conoscope.samples import Sample, names_of
 from conoscope.statistics import at_least_single

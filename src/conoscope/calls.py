@@ -1,0 +1,99 @@
+"""Calls: every module call and every attention call of one pass, in order, with the tensors that were read and returned."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+Call = tuple[nn.Module, int]
+"""A module and which of its calls in one forward pass: layers may share a module (ALBERT)."""
+
+
+@dataclass(frozen=True)
+class Attended:
+    """One call of attention: what went in, and the context that came out."""
+
+    query: Float[Tensor, "b h t e"]
+    key: Float[Tensor, "b g t e"]
+    value: Float[Tensor, "b g t e_v"]
+    context: Float[Tensor, "b t h e_v"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A module call (with its number) or, where `attended` is given, a call of attention."""
+
+    call: Call | None
+    given: Tensor | None
+    returned: Tensor | None
+    attended: Attended | None = None
+
+
+class Log:
+    """Every module call and every attention call of one pass, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.cuts = frozenset({"examples", "rows"})
+        self._counts: Counter[nn.Module] = Counter()
+
+    def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
+        """A module was called."""
+        self.events.append(Event((module, self._counts[module]), first_tensor(given), first_tensor(returned)))
+        self._counts[module] += 1
+
+    def attended(self, attended: Attended, cuts: frozenset[str] = frozenset()) -> None:
+        """Attention was called; `cuts`: along which axes it can be cut into pieces."""
+        self.events.append(Event(None, None, None, attended))
+        self.cuts = self.cuts & cuts
+
+    def segments(self) -> list[list[Event]]:
+        """The module calls before the first attention, between the first and the second, …, after the last."""
+        cuts = [number for number, event in enumerate(self.events) if event.attended]
+        return [
+            self.events[start:stop] for start, stop in zip([0, *(c + 1 for c in cuts)], [*cuts, len(self.events)], strict=True)
+        ]
+
+    @property
+    def attentions(self) -> list[Attended]:
+        """The attention calls alone."""
+        return [event.attended for event in self.events if event.attended]
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """The tensor that a module was given or returned, alone or first of several."""
+    first = value[0] if isinstance(value, (tuple, list)) and value else value
+    return first if isinstance(first, Tensor) else None
+
+
+@contextmanager
+def logged(model: PreTrainedModel, log: Log) -> Iterator[None]:
+    """Within it, every module call of the model goes to the log."""
+    handles = [module.register_forward_hook(log.called) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def given_to(log: Log, call: Call | None) -> Tensor | None:
+    """What a call read."""
+    return next((event.given for event in log.events if call is not None and event.call == call), None)
+
+
+def is_sum(total: Tensor, *parts: Tensor) -> bool:
+    """Whether a tensor is the sum of these up to rounding."""
+    # Most tensors fail on the first few numbers already.
+    return all(_adds_up(torch.stack([x.reshape(-1)[:size] for x in (total, *parts)])) for size in (64, total.numel()))
+
+
+def _adds_up(terms: Float[Tensor, "terms n"]) -> bool:
+    rounding = 4 * torch.finfo(terms.dtype).eps * terms.double().abs().sum(0)
+    return bool(((terms[0].double() - terms[1:].double().sum(0)).abs() <= rounding).all())

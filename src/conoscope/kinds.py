@@ -1,0 +1,53 @@
+"""Kinds: what each token is: [CLS], [SEP], another special token, a punctuation mark, a word, or of a kind of the user's own."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+KINDS = ("cls", "sep", "special", "punctuation", "other")
+CLS, SEP, SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, 3, 4, -1
+
+
+class Kinds:
+    """Tells the kind of every token of one tokenizer. `own`: further kinds, as words by name; special tokens have none."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, unknown: int, own: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.names = (*KINDS, *(own or {}))
+        self.spelling: dict[int, str] = {}
+        self._special = {*tokenizer.all_special_ids} - {unknown}
+        self._own = {word.casefold(): number for number, words in enumerate((own or {}).values(), len(KINDS)) for word in words}
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def of(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
+        """The kind of each token as an index into KINDS, and as one into `names`, the user's own counted; -1 on pads."""
+        distinct, where = ids.unique(return_inverse=True)
+        both = torch.tensor([self._told(token) for token in distinct.tolist()], dtype=torch.long).reshape(-1, 2)
+        kind, named = (numbers[where].where(real, PAD) for numbers in both.unbind(-1))
+        return kind, named
+
+    def _told(self, token: int) -> tuple[int, int]:
+        if token not in self._known:
+            text = self.spelling[token] = self.tokenizer.decode([token])
+            kind = self._special_kind(token) if token in self._special else PUNCTUATION if is_punctuation(text) else OTHER
+            word = text.strip().removeprefix("##").casefold()
+            self._known[token] = kind, kind if token in self._special else self._own.get(word, kind)
+        return self._known[token]
+
+    def _special_kind(self, token: int) -> int:
+        tokenizer = self.tokenizer
+        first = tokenizer.bos_token_id if tokenizer.cls_token_id is None else tokenizer.cls_token_id
+        last = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
+        return CLS if token == first else SEP if token == last else SPECIAL
+
+
+def is_punctuation(text: str) -> bool:
+    """Only punctuation marks, as BERT counts them: ASCII that is neither letter, digit nor space, and Unicode's P."""
+    marks = text.strip().removeprefix("##")
+    return bool(marks) and all(
+        (c.isascii() and c.isprintable() and not c.isalnum()) or unicodedata.category(c)[0] == "P" for c in marks
+    )

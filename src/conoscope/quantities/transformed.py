@@ -1,0 +1,46 @@
+"""Transformed: f(x) = (x W_V + b_V) W_O, what a head takes from a token, and how much of it is mixed in (Kobayashi et al. 2020).
+
+No vector f is kept for pairs of tokens: ‖α f‖ is α ‖f‖, and ‖Σ_h α_h f_h‖² is αᵀ G α with the products G of the heads' f.
+"""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from conoscope.statistics import at_least_single
+from conoscope.traces import Trace
+
+
+def values_of(trace: Trace) -> Float[Tensor, "b t h e"] | None:
+    """The values by token and query head: with grouped queries several heads share one."""
+    if trace.value is None or trace.projection is None:
+        return None
+    heads, value = len(trace.projection.weight), at_least_single(trace.value).transpose(1, 2)
+    return value if value.shape[2] == heads else value.repeat_interleave(heads // value.shape[2], dim=2)
+
+
+def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
+    """‖f_h(x_j)‖ of every token and head, computed once; None where the model has no W_O that could be found."""
+    value = values_of(trace)
+    if value is None or trace.projection is None:
+        return None
+    gram = trace.projection.gram
+
+    def compute() -> Tensor:
+        by_head = value.permute(2, 0, 1, 3).flatten(1, 2)
+        squares = (by_head @ gram.to(by_head.dtype)).mul_(by_head).sum(-1)
+        return squares.clamp_min_(0).sqrt_().unflatten(1, value.shape[:2]).transpose(0, 1)
+
+    found: Tensor = trace.once("transformed norms", compute)
+    return found
+
+
+def transformed(value: Float[Tensor, "n h e"], trace: Trace) -> Float[Tensor, "n h d"]:
+    """f_h of some tokens, from their values."""
+    assert trace.projection is not None
+    return (value.transpose(0, 1) @ trace.projection.weight.to(value.dtype)).transpose(0, 1)
+
+
+def summed_norms(weights: Float[Tensor, "n h i"], f: Float[Tensor, "n h d"]) -> Float[Tensor, "n i"]:
+    """‖Σ_h α_h f_h‖ of n keys for each of i queries, through the heads' products of each key."""
+    gram = f @ f.mT
+    return ((gram @ weights) * weights).sum(1).clamp_min(0).sqrt()
