@@ -28,6 +28,12 @@ class Judged:
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.tables[name]
 
+    @property
+    def remarks(self) -> list[str]:
+        """What should be known of the numbers: words that a map had no score of."""
+        missing = self.provenance["seen"].get("words_without_score", {})
+        return [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
+
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, and provenance.json."""
         where = claim(folder, self.provenance)

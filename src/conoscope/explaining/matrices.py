@@ -47,13 +47,15 @@ def _by_head(trace: Trace) -> Float[Tensor, "b t h d"]:
     value = values_of(trace)
     if value is None:
         raise CaptureError(f"what follows the values of layer {trace.layer} cannot be followed; leave maps of norms out")
-    return transformed(value.flatten(0, 1), trace).unflatten(0, value.shape[:2])
+    found: Tensor = transformed(value.flatten(0, 1), trace).unflatten(0, value.shape[:2])
+    return found
 
 
 def _summed(weights: Float[Tensor, "b h t t"], f: Float[Tensor, "b t h d"]) -> Matrix:
     """‖Σ_h α_ij f_h(x_j)‖ of every query and key."""
     by_key = weights.permute(0, 3, 1, 2)  # (b, j, h, i)
-    return summed_norms(by_key.flatten(0, 1), f.flatten(0, 1)).unflatten(0, f.shape[:2]).mT
+    found: Tensor = summed_norms(by_key.flatten(0, 1), f.flatten(0, 1)).unflatten(0, f.shape[:2])
+    return found.mT
 
 
 KINDS: dict[str, Callable[[Trace], Matrix]] = {"weights": head_mean, "norms": mixed_norms, "mixing": normed_norms}

@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 
 from conoscope.batches import Batcher
 from conoscope.corpora import Corpus, Example, corpus_of
-from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, WordScore, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
-from conoscope.terminal import Progress
+from conoscope.terminal import Progress, printable
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
 WINDOW = 32
@@ -69,9 +69,35 @@ class Explanation:
             "maps": {name: [_number(score) for score in scores] for name, scores in self.maps.items()},
         }
 
+    def __str__(self) -> str:
+        """A line for each word, a column for each map."""
+        words = [printable(word) for word in self.example.words]
+        widths = [max(len(name), 7) for name in self.maps]
+        left = max((len(word) for word in words), default=0)
+        head = "  ".join((" " * left, *(name.rjust(width) for name, width in zip(self.maps, widths, strict=True))))
+        rows = zip(words, *self.maps.values(), strict=True)
+        lines = ("  ".join((word.ljust(left), *map(_cell, scores, widths))) for word, *scores in rows)
+        said = "" if self.predicted is None else f"\npredicted: {printable(self.predicted)}"
+        return "\n".join((head, *lines)) + said
+
+
+def _cell(score: float, width: int) -> str:
+    return ("-" if np.isnan(score) else f"{score:.4f}").rjust(width)
+
 
 def _number(score: float) -> float | None:
     return float(f"{score:.{DIGITS}g}") if np.isfinite(score) else None
+
+
+def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Corpus:
+    """What the command line asks to be explained: a corpus, written to a file, or one text, printed."""
+    if (corpus is None) == (words is None):
+        raise CorpusError('nothing, or two things, to explain; give a corpus, or --words "the soup was not good"')
+    if corpus is not None and out is None:
+        raise OutputError("the maps of a corpus are written, not printed; give -o scores.jsonl")
+    if words is not None and not words.split():
+        raise CorpusError('--words has no words; give a text, as in --words "the soup was not good"')
+    return Corpus.of([Example(words or "")], "words") if corpus is None else corpus
 
 
 def explain(
