@@ -18,18 +18,18 @@ from conoscope.kinds import SPECIAL
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
 def gradient(passed: Passed) -> Float[Tensor, "b t"]:
     """Gradient × input: the sum over coordinates of word vector × slope of the predicted class's logit."""
-    vectors = embeddings_of(passed)
+    target, vectors = target_of(passed), embeddings_of(passed)
     with torch.enable_grad(), within_memory(passed.batch):
         given = vectors.clone().requires_grad_()
         logits = _logits(passed.module, given, passed.batch.inputs)
-        (slope,) = torch.autograd.grad(logits.gather(1, target_of(passed)[:, None]).sum(), given)
+        (slope,) = torch.autograd.grad(logits.gather(1, target[:, None]).sum(), given)
     return (slope * vectors).sum(-1)
 
 
 @explains("Sundararajan et al. 2017, with Captum", steps=("50", NUMBER), baseline=("zeros", "pad"))
 def integrated_gradients(passed: Passed, steps: str, baseline: str) -> Float[Tensor, "b t"]:
     """Gradient × input, averaged on the way from no words to the text; special tokens stay as they are."""
-    attribute = _captum()
+    attribute, target = _captum(), target_of(passed)
     vectors, names = embeddings_of(passed), list(passed.batch.inputs)
     pad = passed.module.get_input_embeddings().weight[passed.module.config.get_text_config().pad_token_id or 0]
     nothing = torch.zeros_like(vectors) if baseline == "zeros" else pad.detach().expand_as(vectors)
@@ -43,7 +43,7 @@ def integrated_gradients(passed: Passed, steps: str, baseline: str) -> Float[Ten
             logits,
             vectors,
             baselines=torch.where(stays, vectors, nothing),
-            target=target_of(passed),
+            target=target,
             additional_forward_args=tuple(passed.batch.inputs.values()),
             n_steps=int(steps),
             internal_batch_size=max(len(vectors), 64),

@@ -15,7 +15,7 @@ SENTENCES = ("rationale", "label", "all")
 THRESHOLDS = np.linspace(0, 1, 50)
 Key = tuple[str, str]
 """A metric and an average."""
-Sentence = tuple[Float[np.ndarray, "?w"], Bool[np.ndarray, "?w"]]
+Sentence = tuple[Float[np.ndarray, "_"], Bool[np.ndarray, "_"]]
 """The scores of a sentence's words, and which of them people marked."""
 
 

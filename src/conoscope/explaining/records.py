@@ -17,7 +17,7 @@ from conoscope.corpora import Corpus, Example, corpus_of
 from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
-from conoscope.explaining.words import WORD_SCORES, WordScore, seen_words, word_scores
+from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
 from conoscope.terminal import Progress, printable
 
@@ -36,7 +36,7 @@ class Explaining:
     batch_size: int = 16
     limit: int | None = None
     max_length: int | None = None
-    word_score: WordScore = "sum"
+    word_score: str = "sum"
     progress: bool = False
 
     def __post_init__(self) -> None:
@@ -131,7 +131,7 @@ def _explained(
 
 
 def _of_batch(
-    examples: Sequence[Example], passed: Passed, labels: Sequence[str], maps: Sequence[Asked], how: WordScore
+    examples: Sequence[Example], passed: Passed, labels: Sequence[str], maps: Sequence[Asked], how: str
 ) -> Iterator[Explanation]:
     counts = [len(example.words) for example in examples]
     by_map = {wanted.name: word_scores(wanted.scores(passed), passed.batch, counts, how) for wanted in maps}

@@ -16,7 +16,7 @@ AT_ONCE = 1 << 22
 Values = Mapping[Any, Float[np.ndarray, " r"]]
 
 
-def weightings(sentences: int, resamples: int, width: int) -> Iterator[Float[np.ndarray, "?r s"]]:
+def weightings(sentences: int, resamples: int, width: int) -> Iterator[Float[np.ndarray, "_ s"]]:
     """How often each sentence is drawn in each resample, some resamples at a time; `width`: the numbers that each takes."""
     chance = np.random.default_rng(0)
     step = max(1, AT_ONCE // max(width, sentences, 1))

@@ -1,7 +1,6 @@
 """From tokens to words: a whitespace word's score is the sum, or the largest, of its tokens' scores."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
@@ -10,13 +9,10 @@ from torch import Tensor
 
 from conoscope.batches import Batch
 
-WordScore = Literal["sum", "max"]
 WORD_SCORES = ("sum", "max")
 
 
-def word_scores(
-    scores: Float[Tensor, "b t"], batch: Batch, counts: Sequence[int], how: WordScore
-) -> list[Float[np.ndarray, "?w"]]:
+def word_scores(scores: Float[Tensor, "b t"], batch: Batch, counts: Sequence[int], how: str) -> list[Float[np.ndarray, "_"]]:
     """The scores of each example's words, of which there are so many; NaN for a word that has no token (cut off)."""
     places = torch.where(batch.word >= 0, batch.word, max(counts, default=0)).cpu()
     width = max(counts, default=0) + 1
