@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from conoscope.samples import ByKey, Constant, Sample, names_of
-from conoscope.statistics import Covariance, Directions, Gram, Histogram, Moments, Statistic
+from conoscope.statistics import Counts, Covariance, Directions, Gram, Histogram, Moments, Range, Statistic
 
 EDGES = (-1.0, 0.5, 7)
 
@@ -35,6 +35,8 @@ MAKERS: dict[str, Maker] = {
     "Gram": lambda x, keep, ranks, keys: Gram.of(x, keep),
     "Moments": lambda x, keep, ranks, keys: Moments.of(with_gaps(x), keep),
     "Histogram": lambda x, keep, ranks, keys: Histogram.of(with_gaps(x) - 5, keep, *EDGES),
+    "Range": lambda x, keep, ranks, keys: Range.of(with_gaps(x), keep),
+    "Counts": lambda x, keep, ranks, keys: Counts.of(ranks % 4, keep[:, 0]),
     "Covariance": lambda x, keep, ranks, keys: Covariance.of(x, keep),
     "Sample": lambda x, keep, ranks, keys: Sample.of(torch.zeros_like(ranks), ranks, x[:, 0], names_of(keys), 7, 1),
     "Sample of groups": lambda x, keep, ranks, keys: Sample.of(ranks % 5, ranks // 5, x[:, 0], names_of(keys), 3, 3),
@@ -44,7 +46,22 @@ MAKERS: dict[str, Maker] = {
         keys, Sample, torch.zeros_like(ranks), ranks, x[:, 0], names_of(keys), 3, 1
     ),
 }
-EXACT = {"count", "zeros", "undefined", "counts", "edges", "limits", "groups", "ranks", "values", "names", "value"}
+EXACT = {
+    "count",
+    "zeros",
+    "undefined",
+    "counts",
+    "edges",
+    "limits",
+    "groups",
+    "ranks",
+    "values",
+    "names",
+    "value",
+    "keys",
+    "low",
+    "high",
+}
 
 
 def assert_same(one: Statistic, other: Statistic) -> None:

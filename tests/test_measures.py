@@ -178,6 +178,7 @@ PROVENANCE = {
     "shards": ["1/1"],
     "model": {"labels": ["a", "b", "c"]},
     "corpus": {"labels": []},
+    "options": {},
 }
 
 

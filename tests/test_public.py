@@ -15,7 +15,7 @@ FLOORS = (
     {"textfiles", "layers"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls"},
-    {"batches", "normalising", "native", "fetch", "penalties", "scores"},
+    {"frequencies", "batches", "normalising", "native", "fetch", "penalties", "scores"},
     {"loading", "wiring", "statistics"},
     {"looks"},
     {"traces"},

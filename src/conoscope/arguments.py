@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from conoscope import __version__
 from conoscope.explaining_arguments import explain_options, faithfulness_options, plausibility_options
-from conoscope.shared_arguments import count, data_options, layers, positive, rate, seed, seeds, shard, weight
+from conoscope.shared_arguments import Named, count, data_options, kind, layers, positive, rate, seed, seeds, shard, weight
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("train on the built-in corpus, measure, print and write the tables", "conoscope demo"),
@@ -129,6 +129,11 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
     command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
     command.add_argument("--seed", type=seed, default=0, help="of a generated corpus, or of a cut by chance")
+    command.add_argument(
+        "--kind", action=Named, dest="kinds", type=kind, default={}, metavar="NAME=WORDS",
+        help='a kind of token of your own, as negation="not no never"; again for more',
+    )  # fmt: skip
+    command.add_argument("--frequencies", metavar="FILE", help="ranks or counts of tokens, for the measure frequency")
     command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
     data_options(command)
 

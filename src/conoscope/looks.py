@@ -132,6 +132,21 @@ def drawn_keys(batch: Batch) -> Int[Tensor, "b k"]:
     return found
 
 
+def drawn_weights(batch: Batch) -> Float[Tensor, "b k"]:
+    """For how many tokens of its text each of the drawn keys stands; 0 for those that only fill a row."""
+
+    def compute() -> Tensor:
+        at = drawn_keys(batch)
+        special = (batch.real & (batch.kind <= SPECIAL)).sum(-1, keepdim=True)
+        others = batch.real.sum(-1, keepdim=True) - special
+        place = torch.arange(at.shape[1], device=at.device)
+        stands = others / others.clamp(1, DRAWN)
+        return torch.where(place < special, 1.0, stands.where(place < special + others.clamp_max(DRAWN), 0.0)).double()
+
+    found: Tensor = batch.once("drawn weights", compute)
+    return found
+
+
 def drawn_queries(batch: Batch) -> Int[Tensor, "b t"]:
     """For each token a query of its text, drawn by the token's hash."""
 

@@ -33,7 +33,8 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
     for number, (attended, reads, after) in enumerate(zip(log.attentions, wiring.inputs, wiring.projections, strict=True), 1):
         x = None if reads is None else given[reads]
         query, key, value = (x if x is None else linear_map(x, y) for y in (attended.query, attended.key, attended.value))
-        yield Maps(number, query, key, value, _output(after, wiring))
+        bias = None if value is None or x is None else _bias(x, attended.value, value)
+        yield Maps(number, query, key, value, value_bias=bias, **_output(after, wiring))
 
 
 @torch.inference_mode(False)
@@ -106,6 +107,14 @@ def _jacobian(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> Float[Te
     return torch.cat([slope.flatten(1, -2)[:, 0] for slope in slopes])
 
 
-def _output(call: Call | None, wiring: Wiring) -> Float[Tensor, "h e d"] | None:
-    weight = None if call is None else wiring.projected[call].weight
-    return weight.double() if weight is not None and bool(weight.isfinite().all()) else None
+def _bias(x: Float[Tensor, "*tokens d"], y: Float[Tensor, "b h t e"], weight: Float[Tensor, "h d e"]) -> Float[Tensor, "h e"]:
+    """b of y = x W + b, from the first token."""
+    return y[0, :, 0].detach().double() - x.detach().flatten(0, -2)[0].double() @ weight
+
+
+def _output(call: Call | None, wiring: Wiring) -> dict[str, Tensor | None]:
+    """W_O and its bias."""
+    found = None if call is None else wiring.projected[call]
+    if found is None or not bool(found.weight.isfinite().all()):
+        return {"output": None}
+    return {"output": found.weight.double(), "output_bias": None if found.bias is None else found.bias.double()}

@@ -1,7 +1,7 @@
 """measure(): the whole pipe in one call, from a model and a corpus to tables."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import count, islice
 from operator import add
@@ -11,11 +11,14 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from conoscope.batches import Batcher, within_memory
+from conoscope.batches import Batcher, Known, within_memory
 from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, corpus_of
-from conoscope.errors import CaptureError, CorpusError, OutputError, one_of
+from conoscope.corpora.base import stable_hash
+from conoscope.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
+from conoscope.frequencies import load_ranks
+from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
@@ -31,7 +34,8 @@ WINDOW = 32
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: none of it changes a number, save `limit`, `max_length` and `dtype`."""
+    """How to run: none of it changes a number, save `limit`, `max_length`, `dtype`, `kinds` (further kinds of tokens, as words
+    by name) and `frequencies` (a file of the tokens' ranks or counts)."""
 
     device: str = "auto"
     dtype: str = "float32"
@@ -40,6 +44,8 @@ class Options:
     shard: tuple[int, int] = (1, 1)
     max_length: int | None = None
     labels: bool = True
+    kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    frequencies: str | Path | None = None
     progress: bool = False
 
 
@@ -62,7 +68,7 @@ def measure(
     asked = [request(name) for name in measures] if measures else _fitting(texts, corpus is not None)
     _refuse_without_texts(asked, corpus is not None)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    batcher = loaded.batcher(texts, chosen.max_length)
+    batcher = loaded.batcher(texts, chosen.max_length, _known(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
@@ -82,6 +88,14 @@ def merge(folders: Iterable[str | Path]) -> Result:
     if not results:
         raise OutputError("nothing to merge; give the folders that conoscope measure --shard wrote")
     return reduce(add, results)
+
+
+def _known(loaded: LoadedModel, options: Options) -> Known:
+    if clash := [name for name in options.kinds if name in (*KINDS, "all")]:
+        raise MeasureError(f"{clash[0]!r} is a kind of token already; give yours another name")
+    size = loaded.module.get_input_embeddings().num_embeddings
+    ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
+    return Known(options.kinds, ranks)
 
 
 def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:
@@ -163,6 +177,8 @@ def _provenance(
             "limit": options.limit,
             "max_length": batcher.max_length,
             "dtype": str(loaded.module.dtype).removeprefix("torch."),
+            "kinds": {name: list(words) for name, words in options.kinds.items()},
+            "frequencies": None if batcher.known.ranks is None else stable_hash(str(batcher.known.ranks.tolist())),
         },
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.kinds import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
@@ -46,8 +47,9 @@ class Result:
     def _tables(self) -> Iterator[tuple[str, "pd.DataFrame"]]:
         """What was asked for by name must be there; of a part of a corpus, or of every measure, what has something to say."""
         classes = self.provenance["model"]["labels"] or self.provenance["corpus"]["labels"]
+        kinds = (*KINDS, *self.provenance["options"].get("kinds", {}))
         for wanted in map(request, self.provenance["measures"]):
-            found = tables_of(wanted, self.tally, classes)
+            found = tables_of(wanted, self.tally, classes, kinds)
             if not found and not (self.missing or self.provenance["every"]):
                 raise _nothing(wanted)
             yield from found.items()
@@ -188,7 +190,9 @@ def _nothing(asked: Request) -> MeasureError:
     return MeasureError(f"{asked.name}: nothing to measure; no text had enough tokens or a label, or the model has no such site")
 
 
-def tables_of(asked: Request, tally: Tally, classes: Sequence[str] = ()) -> dict[str, "pd.DataFrame"]:
+def tables_of(
+    asked: Request, tally: Tally, classes: Sequence[str] = (), kinds: Sequence[str] = KINDS
+) -> dict[str, "pd.DataFrame"]:
     """A measure's tables by name: measure, site, layer, head, its own keys, value, sd, n, its own further columns.
 
     Those in which nothing was counted are left out.
@@ -196,17 +200,19 @@ def tables_of(asked: Request, tally: Tally, classes: Sequence[str] = ()) -> dict
     import pandas as pd
 
     found = {}
+    names = {**dict.fromkeys(CLASS_COLUMNS, classes), "kind": kinds}
     for name, how, parts in asked.tables():
         rows = [row for part in parts for row in _part_rows(asked, how, part, tally)]
         if any(row["n"] for row in rows):
-            frame = pd.DataFrame([_named(row, classes) for row in rows])
+            frame = pd.DataFrame([_named(row, names) for row in rows])
             found[name] = frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})
     return found
 
 
-def _named(row: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
-    """The row with the names of the classes for their numbers."""
-    return {key: classes[value] if key in CLASS_COLUMNS and 0 <= value < len(classes) else value for key, value in row.items()}
+def _named(row: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The row with the names of classes and kinds for their numbers; a kind of -1 is all of them."""
+    named = {key: names[key][row[key]] for key in names.keys() & row.keys() if 0 <= row[key] < len(names[key])}
+    return {**row, **named, **({"kind": "all"} if row.get("kind") == -1 else {})}
 
 
 def _part_rows(asked: Request, how: Table, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """What several commands share: where corpora lie, and the numbers that options take, within bounds."""
 
 import argparse
+from typing import Any
 
 
 def data_options(command: argparse.ArgumentParser) -> None:
@@ -52,6 +53,22 @@ def weight(text: str) -> float:
     if not 0 <= weight < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0")
     return weight
+
+
+class Named(argparse.Action):
+    """Gathers pairs of a name and something else."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
+        """One pair more."""
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
+
+
+def kind(text: str) -> tuple[str, tuple[str, ...]]:
+    """A kind of token: a name, and its words."""
+    name, _, words = text.partition("=")
+    if not name.isidentifier() or not words.split():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=WORDS, such as negation='not no never'")
+    return name, tuple(words.split())
 
 
 def layers(text: str) -> tuple[int, int]:

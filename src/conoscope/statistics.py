@@ -196,6 +196,44 @@ class Moments(Statistic):
 
 
 @dataclass(frozen=True)
+class Range(Statistic):
+    """The smallest and the largest of some numbers; numbers that are not defined (NaN) do not count."""
+
+    low: Float[Tensor, "*s"] = field(default_factory=lambda: torch.tensor(torch.inf, dtype=torch.float64))
+    high: Float[Tensor, "*s"] = field(default_factory=lambda: torch.tensor(-torch.inf, dtype=torch.float64))
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *s"]) -> Self:
+        """Over the first axis; without items, an infinity."""
+        if not len(x):
+            return cls()
+        there = keep & ~x.isnan()
+        ends = x.where(there, torch.inf).amin(0), x.where(there, -torch.inf).amax(0)
+        return cls(*(end.double() for end in ends))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class Counts(Statistic):
+    """How often each of some whole numbers came."""
+
+    keys: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
+    counts: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
+
+    @classmethod
+    def of(cls, keys: Int[Tensor, " n"], keep: Bool[Tensor, " n"]) -> Self:
+        """Of those that count."""
+        return cls(*keys[keep].unique(return_counts=True))
+
+    def __add__(self, other: Self) -> Self:
+        keys, where = torch.cat((self.keys, other.keys)).unique(return_inverse=True)
+        counts = torch.zeros_like(keys).index_add(0, where, torch.cat((self.counts, other.counts)))
+        return type(self)(keys, counts)
+
+
+@dataclass(frozen=True)
 class Covariance(Statistic):
     """How many vectors, their mean, and Σ (x - mean) (x - mean)ᵀ: as Moments, of vectors."""
 

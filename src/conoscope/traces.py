@@ -112,7 +112,7 @@ class Answer:
 class Maps:
     """The linear maps of one layer by head, from what its projections read: x W_Q, x W_K, x W_V, and W_O after that.
 
-    None where a map could not be found, or is none (queries that are normalised).
+    None where a map could not be found, or is none (queries that are normalised). `value_bias` and `output_bias` are added.
     """
 
     layer: int
@@ -120,6 +120,8 @@ class Maps:
     key: Float[Tensor, "g d e"] | None
     value: Float[Tensor, "g d e_v"] | None
     output: Float[Tensor, "h e_v d_out"] | None
+    value_bias: Float[Tensor, "g e_v"] | None = None
+    output_bias: Float[Tensor, " d_out"] | None = None
 
 
 Receive = Callable[[Trace], None]

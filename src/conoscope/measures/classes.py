@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.measures.base import QUANTILES, Part, Reading, also_reads, reads
+from conoscope.measures.correlation import spearman
 from conoscope.measures.representatives import KINDS, ROUNDING, Cones, Examples
 from conoscope.samples import Sample
 from conoscope.statistics import Covariance, Directions, Histogram
@@ -202,12 +203,6 @@ def correlation(confusion: ByLayer, **found: ByLayer) -> Iterator[Reading]:
             pair = torch.stack((true, torch.tensor(accuracy, dtype=torch.float64)))
             pair = pair[:, pair.isfinite().all(0)]
             if pair.shape[1] >= 3 and bool((pair.amax(-1) - pair.amin(-1) > ROUNDING).all()):
-                spearman = float(torch.corrcoef(_ranks(pair))[0, 1])
-                row = Reading.of_one(torch.corrcoef(pair)[0, 1], n=pair.shape[1], spearman=spearman)
+                beside = spearman(*pair)
+                row = Reading.of_one(torch.corrcoef(pair)[0, 1], n=pair.shape[1], spearman=beside)
                 yield row.with_keys(layer=layer, representative=kind)
-
-
-def _ranks(x: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
-    """The rank of each number in its row; equal numbers share the mean of theirs."""
-    below = (x[:, :, None] > x[:, None, :]).double().sum(-1)
-    return below + ((x[:, :, None] == x[:, None, :]).double().sum(-1) - 1) / 2

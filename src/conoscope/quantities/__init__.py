@@ -4,7 +4,7 @@ Each quantity is a pure function of its subject and of the options in its signat
 takes, items first, or that statistic already summed; None where the subject has no such site.
 """
 
-from conoscope.quantities import attention, classes, cones, directionality, spectrum, stream, words  # noqa: F401  enters them into QUANTITIES
+from conoscope.quantities import attention, classes, cones, directionality, kinds, mixing, spectrum, stream, words  # noqa: F401  enters them into QUANTITIES
 from conoscope.quantities.base import MASKS, QUANTITIES, Quantity, Subject, meant, quantity
 
 __all__ = ["MASKS", "QUANTITIES", "Quantity", "Subject", "meant", "quantity"]

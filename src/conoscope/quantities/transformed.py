@@ -28,7 +28,8 @@ def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
     def compute() -> Tensor:
         by_head = value.permute(2, 0, 1, 3).flatten(1, 2)
         squares = (by_head @ gram.to(by_head.dtype)).mul_(by_head).sum(-1)
-        return squares.clamp_min_(0).sqrt_().unflatten(1, value.shape[:2]).transpose(0, 1)
+        norms: Tensor = squares.clamp_min_(0).sqrt_().unflatten(1, value.shape[:2])
+        return norms.transpose(0, 1)
 
     found: Tensor = trace.once("transformed norms", compute)
     return found

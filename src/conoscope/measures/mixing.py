@@ -1,0 +1,61 @@
+"""Mixing: how much of a token's new vector comes from other tokens."""
+
+from collections.abc import Iterator
+from math import inf
+
+import torch
+
+from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.quantities.mixing import MIXING
+from conoscope.samples import Constant
+from conoscope.statistics import Moments, Range
+from conoscope.tally import Need
+
+TOKENS = ("drawn", "all")
+
+
+def _parts(tokens: str) -> Iterator[Part]:
+    needs = {name: Need.of(kind, "mixing", tokens=tokens) for name, kind in (("each", Moments), ("ends", Range))}
+    yield Part({"tokens": tokens}, False, {**needs, "sizes": Need.of(Moments, "kind_counts")})
+
+
+@reads(_parts, within=(0, 1), source="Kobayashi et al. 2021", across=True, tokens=TOKENS)
+def mixing(each: dict[int, Moments], ends: dict[int, Range], sizes: dict[int, Moments]) -> Iterator[Reading]:
+    """The mixing ratio: ‖what comes from other tokens‖ / (that + ‖what is kept of the token‖), mean over tokens.
+
+    `method`: `attn_w` of attention weights, 1 - α_ii; `attn_n` of norms, with what is mixed in Σ_j≠i Σ_h αf(x_j) and what is
+    kept Σ_h αf(x_i); `attnres_w` and `attnres_n` with the residual x_i kept as well; `attnresln_n` after the normalisation
+    that follows. `kind`: of which tokens; -1 for all, each kind counted as often as it comes. `low` and `high`: the ends.
+    """
+    many = next(iter(sizes.values()))
+    totals = (many.mean * many.count).round()
+    for layer, here in each.items():
+        for at, method in enumerate(MIXING):
+            keys = {"layer": layer, "method": method}
+            for kind in here.count[:, at].nonzero()[:, 0].tolist():
+                bounds = {"low": float(ends[layer].low[kind, at]), "high": float(ends[layer].high[kind, at])}
+                row = Reading.of_one(here.mean[kind, at], here.sd[kind, at], here.count[kind, at], **bounds)
+                yield row.with_keys(**keys, kind=kind)
+            if (there := here.count[:, at] > 0).any():
+                yield _of_all(here, ends[layer], totals * there, at).with_keys(**keys, kind=-1)
+
+
+def _of_all(here: Moments, ends: Range, totals: torch.Tensor, at: int) -> Reading:
+    """The mean over kinds, each with its number of tokens; n is the number of tokens that were looked at."""
+    value = (here.mean[:, at] * totals).sum() / totals.sum()
+    bounds = {"low": float(ends.low[:, at].min()), "high": float(ends.high[:, at].max())}
+    return Reading.of_one(value, n=here.count[:, at].sum(), **bounds)
+
+
+def _expansion_parts(tokens: str) -> Iterator[Part]:
+    yield Part({}, False, {"rates": Need.of(Constant, "expansion")})
+
+
+@also_reads("mixing.expansion", _expansion_parts, within=(0, inf))
+def expansion(rates: Constant) -> Reading:
+    """The expansion rate of f: by what factor x ↦ (x W_V + b_V) W_O + b_O lengthens vectors, from the weights alone.
+
+    ‖(W_V b_V)(W_O b_O)‖ / √(d + 1). `published` is the same as the authors' code builds it, with b_O out of place.
+    """
+    value, published = rates.value.tolist()
+    return Reading.of_one(value, published=published)

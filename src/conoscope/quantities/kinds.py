@@ -1,0 +1,172 @@
+"""By kind: what each kind of token is given by attention, as weight and as what is mixed in (Kobayashi et al. 2020)."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from conoscope.batches import Batch
+from conoscope.kinds import SEP
+from conoscope.looks import drawn_keys, drawn_weights
+from conoscope.quantities.base import Arrays, quantity
+from conoscope.quantities.transformed import summed_norms, transformed, transformed_norms, values_of
+from conoscope.samples import NAME_BYTES, Sample
+from conoscope.traces import Trace
+
+OF_KIND = ("weight", "norm", "transformed")
+"""What `kind_norms` tells of each head and kind: Σ α and Σ ‖α f‖ over the keys of the kind, means over queries; mean ‖f‖."""
+HEADS = ("self", "previous", "next", "first", "entropy", "entropy_cls", "sep_to_sep", "other_to_sep")
+"""What `head_masses` tells of each head, in this order, before the mass of every kind."""
+PAIRS = 1024
+"""Of how many pairs of each kind the weight and ‖f‖ are kept."""
+OCCURRENCES = 4096
+"""Of how many tokens ‖f‖ and the weight that they receive are kept, for their frequency."""
+ALL = 2**62
+
+
+def one_hot(batch: Batch, dtype: torch.dtype) -> Float[Tensor, "b t k"]:
+    """1 where a token is of a kind."""
+
+    def compute() -> Tensor:
+        return (batch.named[..., None] == torch.arange(len(batch.kinds), device=batch.named.device)).to(dtype)
+
+    found: Tensor = batch.once(("kinds", dtype), compute)
+    return found
+
+
+def received_weights(trace: Trace) -> Float[Tensor, "b h t"] | None:
+    """The mean over a text's real queries of the weight that each key is given."""
+    found = trace.look("received")
+    return None if found is None else trace.once("received", lambda: found[:, :, 0] / _length(trace.batch)[:, None])
+
+
+def _length(batch: Batch) -> Int[Tensor, "b 1"]:
+    found: Tensor = batch.once("length", lambda: batch.real.sum(-1, keepdim=True))
+    return found
+
+
+@quantity(looks=("received",), sparse=True)
+def kind_norms(trace: Trace) -> Arrays | None:
+    """What OF_KIND names, of each text, head and kind; no mean ‖f‖ where a text has no token of the kind."""
+    weights, norms = received_weights(trace), transformed_norms(trace)
+    if weights is None or norms is None:
+        return None
+    kinds = one_hot(trace.batch, norms.dtype)
+    weight, norm, total = (torch.stack((weights, weights * norms, norms), dim=1).flatten(1, 2) @ kinds).chunk(3, dim=1)
+    return (torch.stack((weight, norm, total / kinds.sum(1, keepdim=True)), dim=-1),)
+
+
+@quantity(looks=("columns",), sparse=True)
+def summed_kind_norms(trace: Trace) -> Arrays | None:
+    """Σ ‖Σ_h α f‖ over the keys of each kind, mean over queries, of each text: of the special tokens and of others drawn by
+    hash, each of which stands for several."""
+    value, weights, batch = values_of(trace), trace.look("columns"), trace.batch
+    if value is None or weights is None:
+        return None
+    at = drawn_keys(batch)
+    rows = torch.arange(len(at), device=at.device)[:, None]
+    f = transformed(value[rows, at].flatten(0, 1), trace)
+    norms = summed_norms(weights.permute(0, 3, 1, 2).flatten(0, 1), f).unflatten(0, at.shape)
+    asked = norms.where(batch.real[:, None], 0.0).sum(-1) / _length(batch)
+    standing = one_hot(batch, norms.dtype)[rows, at] * drawn_weights(batch)[..., None]
+    return ((asked[:, None] @ standing.to(asked.dtype))[:, 0],)
+
+
+@quantity(sparse=True)
+def transformed_lengths(trace: Trace) -> Arrays | None:
+    """‖f‖ of every real token."""
+    norms = transformed_norms(trace)
+    return (
+        None
+        if norms is None
+        else (norms.transpose(1, 2).flatten(0, 1), trace.batch.real.flatten()[:, None].expand(-1, norms.shape[1]))
+    )
+
+
+@quantity(looks=("entropy", "band", "received"))
+def head_masses(trace: Trace) -> Arrays | None:
+    """What HEADS names, and the mass of every kind, of each text and head."""
+    entropy, band, received = (trace.look(name) for name in ("entropy", "band", "received"))
+    if entropy is None or band is None or received is None:
+        return None
+    batch, length = trace.batch, _length(trace.batch)
+    asking = batch.real[:, None, None].to(entropy.dtype)
+    previous, self, following, mean_entropy = (
+        (asking @ torch.cat((band, entropy[..., None]), dim=-1) / length[:, None, None]).squeeze(2).unbind(-1)
+    )
+    kinds = one_hot(batch, received.dtype)
+    all, by_sep = (received @ kinds[:, None]).unbind(2)
+    separators = kinds[:, :, SEP].sum(1)[:, None]
+    first = received[:, :, 0].gather(-1, batch.real.int().argmax(-1)[:, None, None].expand(-1, received.shape[1], 1))[..., 0]
+    told = (
+        self, previous, following, first / length, mean_entropy, _of_classifying(trace, entropy),
+        by_sep[..., SEP] / separators, (all - by_sep)[..., SEP] / (length - separators),
+    )  # fmt: skip
+    sep = told[-1].where(separators > 0, torch.nan)
+    return (torch.cat((torch.stack((*told[:-1], sep), dim=-1), all / length[:, None]), dim=-1),)
+
+
+def _of_classifying(trace: Trace, each: Float[Tensor, "b h t"]) -> Float[Tensor, "b h"]:
+    """What is told of the query that is classified from; NaN where there is none."""
+    at = trace.batch.cls[:, None, None]
+    return each.gather(-1, at.clamp_min(0).expand(-1, each.shape[1], 1)).where(at >= 0, torch.nan)[..., 0]
+
+
+@quantity(looks=("paired",), sampled=True, sparse=True)
+def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
+    """The weight that a query, drawn by hash, gives to a key, and the key's ‖f‖, by head; of some keys of each kind."""
+    weights, norms = trace.look("paired"), transformed_norms(trace)
+    if weights is None or norms is None:
+        return None
+    batch = trace.batch
+    at, ranks, groups = batch.once(("pairs of kinds", so_far.mark), lambda: _entering(batch, so_far, PAIRS, batch.named))
+    if not len(at):
+        return None
+    both = torch.cat([_by_token(x, at) for x in (weights, norms)], dim=-1)
+    return groups, ranks, both, _no_names(at), PAIRS, ALL
+
+
+@quantity(looks=("received",), sampled=True, sparse=True)
+def frequency_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
+    """Of some tokens: id, kind, rank in the list that was given (NaN for none), mean over heads of ‖f‖ and of the weight that
+    they receive."""
+    weights, norms = received_weights(trace), transformed_norms(trace)
+    if weights is None or norms is None:
+        return None
+    batch, none = trace.batch, torch.zeros_like(trace.batch.named)
+    at, ranks, groups = batch.once(("tokens by frequency", so_far.mark), lambda: _entering(batch, so_far, OCCURRENCES, none))
+    if not len(at):
+        return None
+    rank = torch.full(batch.real.shape, torch.nan, device=at.device) if batch.frequency is None else batch.frequency
+    known = [x.flatten()[at].double() for x in (batch.inputs["input_ids"], batch.kind, rank)]
+    means = [_by_token(x.mean(1, keepdim=True), at)[:, 0].double() for x in (norms, weights)]
+    return groups, ranks, torch.stack((*known, *means), dim=-1), _no_names(at), OCCURRENCES, 1
+
+
+def _entering(batch: Batch, so_far: Sample, size: int, groups: Int[Tensor, "b t"]) -> tuple[Tensor, Tensor, Tensor]:
+    """The tokens of a batch that could enter: their places in it laid out in one row, their ranks and groups."""
+    at = batch.real.flatten().nonzero()[:, 0]
+    ranks, of = batch.token_ranks.flatten()[at], groups.flatten()[at]
+    kept = so_far.entering(of, ranks, (size, ALL))
+    return at[kept], ranks[kept], of[kept]
+
+
+def _by_token(x: Float[Tensor, "b h t"], at: Int[Tensor, " n"]) -> Float[Tensor, "n h"]:
+    return x.transpose(1, 2).flatten(0, 1)[at]
+
+
+def _no_names(at: Int[Tensor, " n"]) -> Tensor:
+    return torch.zeros(len(at), NAME_BYTES, dtype=torch.uint8, device=at.device)
+
+
+@quantity(sparse=True)
+def token_counts(trace: Trace) -> Arrays | None:
+    """The ids of all real tokens, told once, with the first layer."""
+    if trace.layer != 1:
+        return None
+    return (trace.batch.inputs["input_ids"].flatten(), trace.batch.real.flatten())
+
+
+@quantity(sparse=True)
+def kind_counts(trace: Trace) -> Arrays | None:
+    """How many tokens of each kind every text has, told once, with the first layer."""
+    return None if trace.layer != 1 else (one_hot(trace.batch, torch.float64).sum(1),)
