@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_commands_in_the_readme_parse() -> None:
     commands = re.findall(r"^\$ conoscope ([^#\n]*)", README, re.MULTILINE)
     assert len(commands) > 5
     for command in commands:
-        parser().parse_args(command.split())
+        parser().parse_args(shlex.split(command))
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])

@@ -1,6 +1,7 @@
 """Batches: what a model reads of some examples, and what we know of every token."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import count
@@ -197,6 +198,20 @@ class Batcher:
             return place_of(self.tokenizer.cls_token_id, ids, real)
         last = ids.shape[1] - 1 - real.flip(-1).int().argmax(-1)
         return torch.where(real.any(-1) & self.last_classifies, last, -1)
+
+
+@contextmanager
+def within_memory(batch: Batch) -> Iterator[None]:
+    """Within it, a batch that is too large is told as ours."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "alloc" not in str(error):
+            raise
+        rows, tokens = batch.real.shape
+        raise ModelError(
+            f"{rows} x {tokens} tokens at once do not fit into memory; lower --batch-size or --max-length"
+        ) from error
 
 
 def mixed(x: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:

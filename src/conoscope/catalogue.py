@@ -1,4 +1,4 @@
-"""What there is: measures, corpora and presets, as text."""
+"""What there is: measures, maps, corpora and presets, as text."""
 
 from typing import Any
 
@@ -7,11 +7,15 @@ from conoscope.errors import ConoscopeError, options_of
 
 
 def listing(what: str) -> str:
-    """The measures, corpora or presets, a few lines each."""
+    """The measures, maps, corpora or presets, a few lines each."""
     if what == "measures":
         from conoscope.measures import CATALOGUE, describe
 
         return "\n".join(_block(describe(measure)) for measure in CATALOGUE.values())
+    if what == "maps":
+        from conoscope.explaining import described
+
+        return described()
     if what == "corpora":
         return "\n".join(f"{name:15} {entry.what}{_options(entry)}" for name, entry in CORPORA.items())
     if what == "presets":
@@ -20,7 +24,7 @@ def listing(what: str) -> str:
         return "\n".join(
             f"{name:15} {', '.join(f'{key} {value}' for key, value in shape.items())}" for name, shape in PRESETS.items()
         )
-    raise ConoscopeError(f"nothing called {what!r} can be listed; known: corpora, measures, presets")
+    raise ConoscopeError(f"nothing called {what!r} can be listed; known: corpora, maps, measures, presets")
 
 
 def _options(entry: Entry) -> str:

@@ -7,7 +7,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,8 @@ def _train(given: argparse.Namespace) -> None:
 
 def _compare(given: argparse.Namespace) -> None:
     from conoscope.compare import compare
-    from conoscope.corpora import load_corpus
 
-    corpus = load_corpus(given.corpus, _columns(given), given.seed, given.data_dir).first(given.limit)
-    found = compare(given.models, corpus, given.device, given.batch_size, progress=True)
+    found = compare(given.models, _texts(given).first(given.limit), given.device, given.batch_size, progress=True)
     print(found)
     if given.out is not None:
         found.save(given.out)
@@ -60,10 +58,9 @@ def _figure(given: argparse.Namespace) -> None:
 
 
 def _measure(given: argparse.Namespace) -> None:
-    from conoscope.corpora import load_corpus
     from conoscope.pipeline import Options, measure
 
-    corpus = None if given.corpus is None else load_corpus(given.corpus, _columns(given), given.seed, given.data_dir)
+    corpus = None if given.corpus is None else _texts(given)
     _report(measure(given.model, corpus, given.measure, Options(**_options(given, Options), progress=True), given.out), given.out)
 
 
@@ -96,6 +93,49 @@ def _gates(given: argparse.Namespace) -> None:
 
     limits = thresholds(given.threshold)
     print(gate_map(sort_gates(Result.load(given.results), limits)))
+
+
+def _explain(given: argparse.Namespace) -> None:
+    from conoscope.explaining import Explaining, Explanation, explain, write_explanations
+    from conoscope.explaining.records import DEFAULT_MAPS, texts_asked
+
+    corpus = None if given.corpus is None else _texts(given)
+    texts = texts_asked(corpus, given.words, given.out)
+    options = Explaining(**_options(given, Explaining), progress=given.words is None)
+    made: Iterable[Explanation] = explain(given.model, texts, given.maps or DEFAULT_MAPS, options)
+    if given.words is not None:
+        made = list(made)
+        print(made[0])
+    if given.out is not None:
+        print(f"{write_explanations(made, given.out)} examples explained; written to {given.out}")
+
+
+def _plausibility(given: argparse.Namespace) -> None:
+    from conoscope.explaining import Explaining, Judging, plausibility
+
+    options, judging = Explaining(**_options(given, Explaining), progress=True), Judging(**_options(given, Judging))
+    _judged(plausibility(_texts(given), given.model, given.maps, given.scores, options, judging, given.out), given.out)
+
+
+def _faithfulness(given: argparse.Namespace) -> None:
+    from conoscope.explaining import Erasing, Explaining, faithfulness
+
+    options, erasing = Explaining(**_options(given, Explaining), progress=True), Erasing(**_options(given, Erasing))
+    _judged(faithfulness(given.model, _texts(given), given.maps, given.scores, options, erasing, given.out), given.out)
+
+
+def _judged(found: Any, out: str | None) -> None:
+    print(found)
+    for remark in found.remarks:
+        print(f"conoscope: {remark}", file=sys.stderr)
+    if out is not None:
+        print(f"\n{found.provenance['seen']['examples']} examples; tables and provenance written to {out}")
+
+
+def _texts(given: argparse.Namespace) -> Any:
+    from conoscope.corpora import load_corpus
+
+    return load_corpus(given.corpus, _columns(given), given.seed, given.data_dir)
 
 
 def _corpus(given: argparse.Namespace) -> None:
@@ -138,6 +178,9 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
     "train": _train,
     "measure": _measure,
     "merge": _merge,
+    "explain": _explain,
+    "plausibility": _plausibility,
+    "faithfulness": _faithfulness,
     "compare": _compare,
     "figure": _figure,
     "gates": _gates,

@@ -5,7 +5,7 @@ ConoscopeError                 every error a user can cause; the command line pr
 │   └── CorpusError            a corpus, split, column, row or label that is not there or cannot be used
 ├── ModelError                 a model that cannot be loaded, is broken, or has labels other than the corpus
 │   └── CaptureError           a model whose attention cannot be seen, or a site that it does not have
-├── MeasureError               an unknown measure or option, or a measure with nothing to measure
+├── MeasureError               an unknown measure, map or option, or a measure with nothing to measure
 └── OutputError                a folder that cannot be written or read, or results that do not go together
 
 Every message is one line: what happened, what was given, what was expected, what to do.
@@ -37,7 +37,7 @@ class CaptureError(ModelError):
 
 
 class MeasureError(ConoscopeError):
-    """An unknown measure or option, or a measure with nothing to measure."""
+    """An unknown measure, map or option, or a measure with nothing to measure."""
 
 
 class OutputError(ConoscopeError):

@@ -1,7 +1,5 @@
 """measure(): the whole pipe in one call, from a model and a corpus to tables."""
 
-import shlex
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -11,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 
-from conoscope.batches import Batch, Batcher, Known
+from conoscope.batches import Batcher, Known, within_memory
 from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
-from conoscope.corpora import Corpus, Example, load_corpus
+from conoscope.corpora import Corpus, Example, corpus_of
 from conoscope.corpora.base import stable_hash
-from conoscope.errors import CaptureError, CorpusError, MeasureError, ModelError, OutputError, one_of
+from conoscope.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
 from conoscope.frequencies import load_ranks
 from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
+from conoscope.provenance import command, of_corpus, of_model
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
@@ -101,7 +99,7 @@ def _known(loaded: LoadedModel, options: Options) -> Known:
 
 
 def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:
-    texts = load_corpus(corpus) if isinstance(corpus, str) else corpus if isinstance(corpus, Corpus) else Corpus.of(corpus)
+    texts = corpus_of(corpus)
     return texts if labels else texts.unlabelled()
 
 
@@ -138,7 +136,9 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
         progress.advance(seen.examples)
         while window := list(islice(stream, options.batch_size * WINDOW)):
             for batch in batcher.batches(window, options.batch_size, places):
-                _refuse_infinite(_within_memory(capture, batch, tally), batch, loaded)
+                with within_memory(batch):
+                    answer = capture(batch, tally.add, tally.add if tally.wants(Answer) else None)
+                loaded.refuse_infinite(answer, batch)
                 progress.advance(len(batch.ids))
             seen.truncated = batcher.truncated
             checkpoint.keep(tally, seen)
@@ -147,29 +147,6 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     if gaps and not checkpoint.provenance["every"]:
         raise CaptureError(f"{gaps[0]}; choose measures without it")
     return Result(tally, {**checkpoint.provenance, "seen": vars(seen), "gaps": gaps})
-
-
-def _within_memory(capture: Capture, batch: Batch, tally: Tally) -> Tensor:
-    try:
-        return capture(batch, tally.add, tally.add if tally.wants(Answer) else None)
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "alloc" not in str(error):
-            raise
-        rows, tokens = batch.real.shape
-        raise ModelError(
-            f"{rows} x {tokens} tokens at once do not fit into memory; lower --batch-size or --max-length"
-        ) from error
-
-
-def _refuse_infinite(answer: Tensor, batch: Batch, loaded: LoadedModel) -> None:
-    """Overflow anywhere in a model reaches its answer: a number read from such a pass would be made up."""
-    finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
-    if not bool(finite.all()):
-        example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-        raise ModelError(
-            f"{loaded.name} answers {example} with NaN or infinity in {loaded.module.dtype}; "
-            "try --dtype float32, or another checkpoint"
-        )
 
 
 def _gaps(tally: Tally) -> list[str]:
@@ -192,23 +169,9 @@ def _gaps(tally: Tally) -> list[str]:
 def _provenance(
     loaded: LoadedModel, corpus: Corpus, batcher: Batcher, asked: Sequence[Request], options: Options
 ) -> dict[str, Any]:
-    config = loaded.module.config
     return {
-        "model": {
-            "name": loaded.name,
-            "class": type(loaded.module).__name__,
-            "type": config.model_type,
-            "hash": loaded.digest(),
-            "labels": list(loaded.labels),
-        },
-        "corpus": {
-            "name": corpus.name,
-            "split": corpus.split,
-            "labels": list(corpus.labels),
-            "seed": corpus.seed,
-            "options": corpus.options,
-            "fingerprint": corpus.fingerprint,
-        },
+        "model": of_model(loaded),
+        "corpus": of_corpus(corpus),
         "measures": [wanted.name for wanted in asked],
         "options": {
             "limit": options.limit,
@@ -219,7 +182,7 @@ def _provenance(
         },
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command(),
         "notes": [
             "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
         ],

@@ -70,10 +70,7 @@ class Result:
             # Provenance first: it says whose the folder is, should the rest be cut short.
             write_provenance(where, self.provenance)
             self.tally.save(where)
-            for name, frame in self.tables.items():
-                stem = name.replace(":", "-").replace("=", "-").replace(",", "-")
-                _write_parquet(frame, where / f"{stem}.parquet", self.provenance)
-                frame.to_csv(where / f"{stem}.csv", index=False)
+            write_tables(where, self.tables, self.provenance)
         except OSError as error:
             raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
@@ -121,6 +118,14 @@ def versions() -> dict[str, str]:
     """What a result or a model was made with."""
     packages = ("torch", "transformers", "tokenizers", "numpy")
     return {"conoscope": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()}
+
+
+def write_tables(folder: Path, tables: Mapping[str, "pd.DataFrame"], provenance: Mapping[str, Any]) -> None:
+    """Write each table as parquet, with its provenance within, and as CSV."""
+    for name, frame in tables.items():
+        stem = name.replace(":", "-").replace("=", "-").replace(",", "-")
+        _write_parquet(frame, folder / f"{stem}.parquet", provenance)
+        frame.to_csv(folder / f"{stem}.csv", index=False)
 
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:

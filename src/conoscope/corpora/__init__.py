@@ -1,6 +1,6 @@
 """Corpora: `load_corpus("name:split")`, or a file. One short module per corpus."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,19 @@ from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.files import Columns, is_file, read_file
 from conoscope.errors import CorpusError, one_of
 
-__all__ = ["CORPORA", "Columns", "Corpus", "Entry", "Example", "Notes", "every_split", "load_corpus", "splits_of", "stable_hash"]
+__all__ = [
+    "CORPORA",
+    "Columns",
+    "Corpus",
+    "Entry",
+    "Example",
+    "Notes",
+    "corpus_of",
+    "every_split",
+    "load_corpus",
+    "splits_of",
+    "stable_hash",
+]
 
 OWN = "a grammar of our own; Apache-2.0"
 CORPORA: dict[str, Entry] = {
@@ -51,6 +63,11 @@ def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0, data_d
         return read_file(Path(spec), columns or Columns())
     entry, wanted = asked(spec, columns, seed, data_dir)
     return entry.corpus(wanted if wanted.split else replace(wanted, split="test"))
+
+
+def corpus_of(texts: str | Corpus | Iterable[Example]) -> Corpus:
+    """A corpus from what a verb is given: a spec, a corpus, or examples."""
+    return load_corpus(texts) if isinstance(texts, str) else texts if isinstance(texts, Corpus) else Corpus.of(texts)
 
 
 def asked(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> tuple[Entry, Wanted]:

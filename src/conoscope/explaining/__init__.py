@@ -1,0 +1,26 @@
+"""Explaining: maps that say how much each word of a text counts, and how far to believe them.
+
+>>> from conoscope.explaining import explain
+>>> for explanation in explain("runs/pure", "bistro:test", ["attention", "rollout"]): ...
+"""
+
+from conoscope.explaining import attention, chance, flow, gradients, rollouts  # noqa: F401  they enter their maps
+from conoscope.explaining.agreement import plausibility
+from conoscope.explaining.base import METHODS, described
+from conoscope.explaining.erasing import Erasing
+from conoscope.explaining.metrics import Judging
+from conoscope.explaining.records import Explaining, Explanation, explain, write_explanations
+from conoscope.explaining.reliance import faithfulness
+
+__all__ = [
+    "METHODS",
+    "Erasing",
+    "Explaining",
+    "Explanation",
+    "Judging",
+    "described",
+    "explain",
+    "faithfulness",
+    "plausibility",
+    "write_explanations",
+]

@@ -1,0 +1,72 @@
+"""Passes: a model that is looked at batch by batch, with the matrices that some maps need."""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from conoscope.batches import Batch, within_memory
+from conoscope.capture import Capture
+from conoscope.explaining.base import Asked, Passed
+from conoscope.explaining.matrices import KINDS
+from conoscope.loading import LoadedModel
+from conoscope.traces import Trace
+from conoscope.wiring import Pooling
+
+
+class Passes:
+    """Within it, `passes(batch)` runs the model once and keeps, for each layer, the matrices that the maps need."""
+
+    def __init__(self, loaded: LoadedModel, maps: Iterable[Asked]) -> None:
+        self.loaded = loaded
+        self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
+        self._capture = Capture(loaded.module, "full", looks=(), whole=True) if self.kinds else None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._capture is not None:
+            self._stack.enter_context(self._capture)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    def __call__(self, batch: Batch) -> Passed:
+        """One pass over a batch."""
+        batch = batch.to(self.loaded.device)
+        matrices: dict[str, list[Tensor]] = {kind: [] for kind in self.kinds}
+
+        def keep(trace: Trace) -> None:
+            if trace.weights is not None:
+                for kind, kept in matrices.items():
+                    kept.append(KINDS[kind](trace))
+
+        with within_memory(batch):
+            answer = self._plain(batch) if self._capture is None else self._capture(batch, keep)
+        self.loaded.refuse_infinite(answer, batch)
+        logits = answer if self.loaded.labels and answer.ndim == 2 else None
+        return Passed(self.loaded.module, batch, logits, self._readers(batch), matrices)
+
+    @torch.no_grad()
+    def _plain(self, batch: Batch) -> Tensor:
+        outputs = self.loaded.module(**batch.inputs)
+        found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
+        return found
+
+    def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
+        wiring = None if self._capture is None else self._capture.wiring
+        return None if wiring is None else readers_of(batch, wiring.pooling)
+
+
+def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
+    """1 at the token that is classified from, as the model's wiring tells it, or else [CLS]; without one, 1/n at each."""
+    real = batch.real
+    first, last = real.int().argmax(-1), real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
+    at = {"first": first, "last": last, "mean": torch.full_like(first, -1), None: batch.cls}[pooling]
+    one = torch.arange(real.shape[1], device=real.device) == at[:, None]
+    share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)
+    return torch.where((at >= 0)[:, None], one.float(), share)

@@ -1,0 +1,165 @@
+"""explain(): one record for each example of a corpus, a score for each of its words by each map."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from transformers import PreTrainedModel
+
+from conoscope.batches import Batcher
+from conoscope.corpora import Corpus, Example, corpus_of
+from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
+from conoscope.explaining.base import Asked, Passed, asked
+from conoscope.explaining.passes import Passes
+from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
+from conoscope.loading import LoadedModel, load_model
+from conoscope.terminal import Progress, printable
+
+DEFAULT_MAPS = ("attention", "norms", "rollout")
+WINDOW = 32
+"""How many batches of examples are sorted by length together."""
+DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """How to make maps: none of it changes a score, save `max_length`, `dtype` and `word_score`."""
+
+    device: str = "auto"
+    dtype: str = "float32"
+    batch_size: int = 16
+    limit: int | None = None
+    max_length: int | None = None
+    word_score: str = "sum"
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        if self.word_score not in WORD_SCORES:
+            raise MeasureError(f"no word score {self.word_score!r}; known: {one_of(WORD_SCORES)}")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An example, what the model says of it, and a score for each whitespace word by each map.
+
+    `seen` says which words the model was given; those that were cut off have NaN for a score.
+    """
+
+    example: Example
+    predicted: str | None
+    seen: Bool[np.ndarray, " w"]
+    maps: Mapping[str, Float[np.ndarray, " w"]]
+
+    def record(self) -> dict[str, Any]:
+        """What is written as a line of JSON; a word without a score has null."""
+        example = self.example
+        return {
+            "id": example.id,
+            "text": example.text,
+            "pair": example.pair,
+            "words": list(example.words),
+            "label": example.label,
+            "predicted": self.predicted,
+            "maps": {name: [_number(score) for score in scores] for name, scores in self.maps.items()},
+        }
+
+    def __str__(self) -> str:
+        """A line for each word, a column for each map."""
+        words = [printable(word) for word in self.example.words]
+        widths = [max(len(name), 7) for name in self.maps]
+        left = max((len(word) for word in words), default=0)
+        head = "  ".join((" " * left, *(name.rjust(width) for name, width in zip(self.maps, widths, strict=True))))
+        rows = zip(words, *self.maps.values(), strict=True)
+        lines = ("  ".join((word.ljust(left), *map(_cell, scores, widths))) for word, *scores in rows)
+        said = "" if self.predicted is None else f"\npredicted: {printable(self.predicted)}"
+        return "\n".join((head, *lines)) + said
+
+
+def _cell(score: float, width: int) -> str:
+    return ("-" if np.isnan(score) else f"{score:.4f}").rjust(width)
+
+
+def _number(score: float) -> float | None:
+    return float(f"{score:.{DIGITS}g}") if np.isfinite(score) else None
+
+
+def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Corpus:
+    """What the command line asks to be explained: a corpus, written to a file, or one text, printed."""
+    if (corpus is None) == (words is None):
+        raise CorpusError('nothing, or two things, to explain; give a corpus, or --words "the soup was not good"')
+    if corpus is not None and out is None:
+        raise OutputError("the maps of a corpus are written, not printed; give -o scores.jsonl")
+    if words is not None and not words.split():
+        raise CorpusError('--words has no words; give a text, as in --words "the soup was not good"')
+    return Corpus.of([Example(words or "")], "words") if corpus is None else corpus
+
+
+def explain(
+    model: str | Path | PreTrainedModel | LoadedModel,
+    texts: str | Corpus | Iterable[Example],
+    maps: Sequence[str] = DEFAULT_MAPS,
+    options: Explaining | None = None,
+) -> Iterator[Explanation]:
+    """The maps of every example of a corpus, in its order, as they are made."""
+    chosen, wanted = options or Explaining(), [asked(name) for name in dict.fromkeys(maps)]
+    corpus = corpus_of(texts)
+    loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
+    batcher = loaded.batcher(corpus.unlabelled(), chosen.max_length)
+    corpus = corpus.packed(loaded.length, batcher.max_length).first(chosen.limit)
+    return _explained(loaded, corpus, batcher, wanted, chosen)
+
+
+def _explained(
+    loaded: LoadedModel, corpus: Corpus, batcher: Batcher, maps: Sequence[Asked], options: Explaining
+) -> Iterator[Explanation]:
+    examples = iter(corpus)
+    with Passes(loaded, maps) as passes, Progress(corpus.size, options.progress, "explained") as progress:
+        while window := list(islice(examples, options.batch_size * WINDOW)):
+            found: dict[int, Explanation] = {}
+            for batch in batcher.batches(window, options.batch_size):
+                texts = [window[place - 1] for place in batch.place.tolist()]
+                made = _of_batch(texts, passes(batch), loaded.labels, maps, options.word_score)
+                found |= dict(zip(batch.place.tolist(), made, strict=True))
+                progress.advance(len(texts))
+            yield from (found[place] for place in sorted(found))
+
+
+def _of_batch(
+    examples: Sequence[Example], passed: Passed, labels: Sequence[str], maps: Sequence[Asked], how: str
+) -> Iterator[Explanation]:
+    counts = [len(example.words) for example in examples]
+    by_map = {wanted.name: word_scores(wanted.scores(passed), passed.batch, counts, how) for wanted in maps}
+    said = predicted_labels(passed, labels)
+    seen = seen_words(passed.batch, max(counts))
+    for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
+        yield Explanation(example, said[row], seen[row, :count], {name: rows[row] for name, rows in by_map.items()})
+
+
+def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:
+    """The label that the model gives each text; None where it has less than two to choose from."""
+    logits, rows = passed.logits, len(passed.batch.ids)
+    return [None] * rows if logits is None or logits.shape[-1] < 2 else [labels[number] for number in logits.argmax(-1).tolist()]
+
+
+def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:
+    """Write them as JSON lines; how many there were. What was there is replaced once all are written."""
+    target = Path(path)
+    partial, count = target.with_name(f"{target.name}.partial"), 0
+    try:
+        with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            for explanation in explanations:
+                file.write(json.dumps(explanation.record(), ensure_ascii=False, allow_nan=False) + "\n")
+                count += 1
+        partial.replace(target)
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return count

@@ -1,0 +1,76 @@
+"""Selecting: a sentence's scores made comparable with those of others, and the words that they choose."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from conoscope.errors import MeasureError, options_of
+
+Scores = Float[np.ndarray, " w"]
+
+
+def minmax(scores: Scores) -> Scores:
+    """Between 0 and 1; equal scores are all 1, or all 0 where they are 0."""
+    low, high = scores.min(), scores.max()
+    return (scores - low) / (high - low) if high > low else np.full_like(scores, float(high != 0))
+
+
+def softmax_rescale(scores: Scores) -> Scores:
+    """A softmax over the sentence, then between 0 and 1 (Fosse et al. 2023)."""
+    shares = np.exp(scores - scores.max())
+    return minmax(shares / shares.sum())
+
+
+NORMALIZATIONS: dict[str, Callable[[Scores], Scores]] = {
+    "minmax": minmax,
+    "softmax_rescale": softmax_rescale,
+    "none": lambda scores: scores,
+}
+BINARY = {"threshold": ("0.5", "0 to 1"), "top": (), "share": ("0.2", "0 to 1"), "mass": ("0.8", "0 to 1")}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How scores choose words: those of a share of the highest score, as many as people marked, a share of the words, or
+    those that hold a share of the scores' sum."""
+
+    kind: str
+    amount: float
+
+    @classmethod
+    def of(cls, text: str) -> "Selection":
+        """As in `threshold=0.5`, `top`, `share=0.2` or `mass=0.8`."""
+        kind, _, given = text.partition("=")
+        try:
+            amount = float(given or (BINARY[kind] or ("0",))[0])
+            fits = 0 <= amount <= 1 and (kind != "top" or not given)
+        except (KeyError, ValueError):
+            fits = False
+        if not fits:
+            raise MeasureError(f"no way {text!r} to choose words; known: {options_of(BINARY)}")
+        return cls(kind, amount)
+
+    def chosen(self, scores: Scores, marked: Bool[np.ndarray, " w"]) -> Bool[np.ndarray, " w"]:
+        """Which words the scores of a sentence choose."""
+        if self.kind == "threshold":
+            return minmax(scores) >= self.amount
+        taken = np.zeros(len(scores), dtype=bool)
+        taken[np.argsort(-scores, kind="stable")[: self._count(scores, marked)]] = True
+        return taken
+
+    def _count(self, scores: Scores, marked: Bool[np.ndarray, " w"]) -> int:
+        if self.kind == "top":
+            return int(marked.sum())
+        return share_of(len(scores), self.amount) if self.kind == "share" else self._prefix(scores)
+
+    def _prefix(self, scores: Scores) -> int:
+        """How many of the highest scores reach the share of the sum; what is below 0 adds nothing."""
+        masses = np.cumsum(np.sort(scores.clip(min=0))[::-1])
+        return int(np.searchsorted(masses, self.amount * masses[-1] * (1 - 1e-12)) + 1)
+
+
+def share_of(words: int, share: float) -> int:
+    """So many words are this share, rounded up, and one at least."""
+    return min(words, max(1, int(np.ceil(words * share - 1e-9))))

@@ -1,0 +1,66 @@
+"""Sources: where the scores that are judged come from: maps of a model, files of other tools, and chance."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from conoscope.corpora import Corpus, Example
+from conoscope.errors import DataError, ModelError
+from conoscope.explaining.base import asked
+from conoscope.explaining.chance import random_scores
+from conoscope.explaining.judged import fingerprint
+from conoscope.explaining.records import DEFAULT_MAPS, Explaining, Explanation, explain
+from conoscope.explaining.scorefiles import ScoreFile, joined_names, read_scores
+from conoscope.loading import LoadedModel
+
+CHANCE = "random"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A model with some maps, and files; chance is always among them."""
+
+    model: LoadedModel | None
+    maps: tuple[str, ...]
+    files: tuple[ScoreFile, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: LoadedModel | None, maps: Sequence[str] | None, files: Sequence[str | Path]) -> "Sources":
+        """Of these maps; without any, and without files, of the usual ones."""
+        chosen = maps if maps is not None else DEFAULT_MAPS if model is not None and not files else ()
+        if chosen and model is None:
+            raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give --model")
+        own = tuple(dict.fromkeys((*chosen, CHANCE)))
+        for name in own:
+            asked(name)
+        read = tuple(read_scores(path) for path in files)
+        return cls(model, own, read, tuple(joined_names(own, read)))
+
+    def explanations(self, corpus: Corpus, options: Explaining) -> Iterator[Explanation]:
+        """Each example with all scores that there are of it."""
+        made = map(_by_chance, corpus) if self.model is None else explain(self.model, corpus, self.maps, options)
+        for explanation in made:
+            example = explanation.example
+            given = {name: scores for file in self.files for name, scores in file.of(example).items()}
+            yield Explanation(example, explanation.predicted, explanation.seen, {**explanation.maps, **given})
+
+    def described(self, options: Explaining) -> dict[str, Any]:
+        """What decides the scores: the files by name and hash, and how maps are made."""
+        deciding = ("limit", "max_length", "dtype", "word_score")
+        return {"scores": [fingerprint(file.path) for file in self.files], **{key: getattr(options, key) for key in deciding}}
+
+    def missing(self, name: str, corpus: Corpus) -> DataError:
+        """What to say where a map has no score of any sentence."""
+        path = next((file.path for file in self.files if name in file.names), None)
+        where = f"{path}: " if path is not None else ""
+        return DataError(f"{where}the map {name} has no score of any sentence of {corpus} that is judged; look at ids and texts")
+
+
+def _by_chance(example: Example) -> Explanation:
+    scores: Float[np.ndarray, " w"] = random_scores(example).numpy()
+    return Explanation(example, None, np.ones(len(scores), dtype=bool), {CHANCE: scores})
