@@ -89,11 +89,15 @@ class Tally:
 
     def add(self, subject: Subject) -> None:
         """Take one layer of one batch, or of the weights, into the sums."""
+        told: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         for need in self.needs:
             if not isinstance(subject, need.described.of):
                 continue
-            key = (need, subject.layer)
-            found = need.found(subject, self.sums.get(key))
+            key, same = (need, subject.layer), (need.quantity, need.options)
+            # Two statistics of one quantity: it is computed once. What a sample is told depends on the sample.
+            found = told[same] if same in told else need.found(subject, self.sums.get(key))
+            if not need.described.sampled:
+                told[same] = found
             if isinstance(found, Statistic):
                 self._put(*key, found)
             elif found is not None:
