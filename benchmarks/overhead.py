@@ -112,7 +112,10 @@ def measures_of(side: str) -> list[str]:
 
 def seconds(run: Callable[[], None]) -> float:
     start = time.perf_counter()
-    run()
+    try:
+        run()
+    except torch.OutOfMemoryError:
+        return math.nan
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - start
@@ -126,7 +129,7 @@ def peak_mib(side: str) -> float:
 def print_peak(side: str, arguments: argparse.Namespace) -> None:
     run = runner(side, arguments)
     for _ in range(1 if side == "textbook" else BATCHES if arguments.quick else 2 * BATCHES):
-        run()
+        seconds(run)
     on_gpu = arguments.device != "cpu"
     # Not getrusage: its peak is inherited from the process that started this one.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
