@@ -122,7 +122,7 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
         help="a measure, as sim or sim:mask=real; again for more; default all that fit",
     )  # fmt: skip
     command.add_argument("-o", "--out", help="the folder for tables (parquet, CSV), provenance and sums")
-    command.add_argument("--batch-size", type=positive, default=32, help="texts in a batch")
+    command.add_argument("--batch-size", type=positive, metavar="N", help="texts in a batch; default 32, on a GPU 128")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
     command.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")
     command.add_argument(

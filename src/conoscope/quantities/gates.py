@@ -26,8 +26,8 @@ def gate_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
     at, ranks, names = trace.batch.once(("gates", size, so_far.mark), lambda: _chosen(trace.batch, so_far, size))
     if not len(at):
         return None
-    # One after the other: the maps of one fit into the caches.
-    scores = torch.cat([_scores(trace, one) for one in at.split(1)])
+    # On a CPU one after the other: the maps of one fit into its caches.
+    scores = torch.cat([_scores(trace, some) for some in at.split(1 if at.device.type == "cpu" else len(at))])
     labels = trace.batch.label[at, None].to(scores.dtype)
     return torch.zeros_like(ranks), ranks, torch.cat((scores.flatten(1), labels), dim=-1), names, size, 1
 
