@@ -231,7 +231,7 @@ def _part_rows(asked: Request, how: Table, part: Part, tally: Tally) -> Iterator
 def _readings(how: Table, part: Part, sums: Mapping[str, Mapping[int, Statistic]]) -> Iterator[Reading]:
     """Every reading of a block, with its layer; a layer that lacks a statistic that the reading needs has none."""
     if how.across:
-        if any(sums.values()):
+        if any(sums.values()) and all(sums[name] for name in how.required & sums.keys()):
             yield from _each(how.read(**sums, **part.given))
         return
     layers = sorted({layer for found in sums.values() for layer in found})

@@ -62,11 +62,13 @@ def cancel_out(pairs: Mapping[int, Sample], by_head: bool) -> Iterator[Reading]:
     """Whether weights and norms cancel out: Spearman's correlation of α and ‖f(x)‖, by kind.
 
     Of at most 1,024 keys of each kind, each with a query drawn by hash: by head, of all heads of a layer, and of all layers.
+    A key that no head gives any weight is hidden from the query, as in causal attention, and not counted.
     """
     of_kind: dict[int, list[Tensor]] = {}
     for layer, here in pairs.items():
         for kind in here.groups.unique().tolist():
             both = here.values[here.groups == kind].double().unflatten(-1, (2, -1))
+            both = both[(both[:, 0] > 0).any(-1)]
             yield _correlated(both, by_head).with_keys(layer=layer, kind=kind)
             of_kind.setdefault(kind, []).append(both.transpose(1, 2).reshape(-1, 2, 1))
     for kind, parts in sorted(of_kind.items()):
