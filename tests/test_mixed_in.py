@@ -1,6 +1,5 @@
 """What is mixed in from each kind of token, against α f(x) written out for every pair, and what a draw of keys stands for."""
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 from architectures import SHAPES, tiny
 from conoscope.batches import Batch
@@ -18,20 +16,16 @@ from conoscope.corpora import Corpus, Example
 from conoscope.kinds import SPECIAL
 from conoscope.loading import LoadedModel
 from conoscope.looks import DRAWN, drawn_keys, drawn_queries, drawn_weights
-from conoscope.measures.correlation import ROUNDING, ranks, spearman
+from conoscope.measures.correlation import ranks, spearman
 from conoscope.pipeline import Options, measure
 from conoscope.quantities.kinds import summed_kind_norms
 from conoscope.traces import Trace
 from conoscope.wiring import Projection
-from textbook import LENGTHS, NAMES, Text, cells, of_kinds, read, texts
+from textbook import LENGTHS, NAMES, Text, cells, length, naive_spearman, of_kinds, read, texts
 
 TEXTBOOK = ("bert", "gpt2", "llama", "albert", "distilbert", "electra", "modernbert", "deberta")
 FEW = (17, 12, 9, 5, 1)
 """Lengths of which no text has more than DRAWN tokens besides its special ones."""
-
-
-def length(x: np.ndarray) -> float:
-    return math.sqrt(sum(c * c for c in x.tolist()))
 
 
 def naive_norms(text: Text, kind: str, head: int | None) -> tuple[float, float, float]:
@@ -176,20 +170,6 @@ def pairs(traces: list[Trace]) -> dict[tuple[int, str], tuple[np.ndarray, np.nda
             seen = [(a, f) for a, f in both if (a > 0).any()]
             found[trace.layer, kind] = np.array([a for a, _ in seen]), np.array([f for _, f in seen])
     return found
-
-
-def levelled(x: np.ndarray) -> np.ndarray:
-    """Numbers that differ by rounding alone made equal, one by one: weights near 1, the norms of a token in two texts."""
-    order, found = np.argsort(x), x.copy()
-    for before, at in itertools.pairwise(order):
-        if x[at] - x[before] <= ROUNDING * abs(x[at]):
-            found[at] = found[before]
-    return found
-
-
-def naive_spearman(x: np.ndarray, y: np.ndarray) -> float:
-    x, y = levelled(x), levelled(y)
-    return math.nan if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "albert"])

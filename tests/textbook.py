@@ -1,17 +1,22 @@
 """Attention as the textbook has it: α f(x) of every pair of tokens, materialised, one text at a time; and batches whose
 tokens are of several kinds."""
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import spearmanr
 
 from architectures import padded
 from conoscope.batches import Batch
 from conoscope.kinds import CLS, KINDS, OTHER, PAD, PUNCTUATION, SEP, SPECIAL
 from conoscope.measures import request
+from conoscope.measures.correlation import ROUNDING
 from conoscope.result import tables_of
 from conoscope.tally import Tally
 from conoscope.traces import Trace
@@ -47,12 +52,12 @@ class Text:
     residual: np.ndarray | None
     place: np.ndarray
 
-    @property
+    @cached_property
     def mixed(self) -> np.ndarray:
         """α f of every head, query and key: (h, i, j, d)."""
         return self.a[..., None] * self.f[:, None]
 
-    @property
+    @cached_property
     def pairs(self) -> np.ndarray:
         """S_ij = Σ_h α f: (i, j, d)."""
         return self.mixed.sum(0)
@@ -95,3 +100,21 @@ def cells(frame: pd.DataFrame, *keys: str) -> dict[tuple[object, ...], pd.Series
     found = {tuple(None if pd.isna(row[key]) else row[key] for key in keys): row for _, row in frame.iterrows()}
     assert len(found) == len(frame)
     return found
+
+
+def length(x: np.ndarray) -> float:
+    return math.sqrt(sum(c * c for c in x.tolist()))
+
+
+def levelled(x: np.ndarray) -> np.ndarray:
+    """Numbers that differ by rounding alone made equal, one by one: weights near 1, the norms of a token in two texts."""
+    order, found = np.argsort(x), x.copy()
+    for before, at in itertools.pairwise(order):
+        if x[at] - x[before] <= ROUNDING * abs(x[at]):
+            found[at] = found[before]
+    return found
+
+
+def naive_spearman(x: np.ndarray, y: np.ndarray) -> float:
+    x, y = levelled(x), levelled(y)
+    return math.nan if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
