@@ -65,7 +65,7 @@ def averaged(layers: list) -> list:
 
 
 def assert_correlations(frame, layers: list, by: str, rank: dict[int, float]) -> None:  # type: ignore[no-untyped-def]
-    found = cells(frame[frame["by"] == by], "layer", "of", "tokens")
+    found = cells(frame[frame["by"] == by], "layer", "what", "tokens")
     assert len(found) == 7 * 2 * 2
     rows = {**{number: tokens for number, (_, tokens) in enumerate(layers, 1)}, None: averaged(layers)}
     for layer, of, which in itertools.product(rows, ("norm", "weight"), ("all", "content")):
@@ -77,7 +77,17 @@ def assert_correlations(frame, layers: list, by: str, rank: dict[int, float]) ->
 def test_correlations_with_counts_of_the_corpus_equal_a_loop(minilm64: LoadedModel, few: Corpus, layers: list) -> None:
     frame = measure(minilm64, few, ["frequency"], Options(batch_size=5))["frequency"]
     assert set(frame["by"]) == {"corpus"}
+    assert list(frame.columns[4:7]) == ["what", "by", "tokens"]
     assert_correlations(frame, layers, "corpus", {token: -count for token, count in layers[0][0].items()})
+
+
+def test_the_summary_tells_norms_from_weights(minilm: LoadedModel, few: Corpus) -> None:
+    result = measure(minilm, few, ["frequency"])
+    rows = [line.split() for line in result.summary().splitlines() if "whole" in line]
+    assert len(rows) == 4
+    first = result["frequency"]
+    first = first[(first["layer"] == 1) & (first["tokens"] == "content")].set_index("what")["value"]
+    assert [row[-6] for row in rows if "content" in row] == [f"{first[what]:.3f}" for what in ("norm", "weight")]
 
 
 def test_correlations_with_ranks_of_a_file_equal_a_loop(minilm64: LoadedModel, few: Corpus, layers: list, tmp_path: Path) -> None:

@@ -255,6 +255,12 @@ def test_the_expansion_rate_is_that_of_the_affine_maps_written_out(name: str, pu
             assert frame[column][each.layer] == pytest.approx(expected, abs=1e-9)
 
 
+def test_without_texts_the_expansion_rate_is_measured_and_printed_alone(pure: LoadedModel) -> None:
+    result = measure(pure, measures=["mixing"])
+    assert [*result.tables] == ["mixing.expansion"]
+    assert result.summary().startswith("mixing.expansion, by layer\n")
+
+
 def test_w_v_and_b_v_are_those_of_the_modules() -> None:
     model = tiny("bert", torch.float64)
     for layer in model.bert.encoder.layer:
