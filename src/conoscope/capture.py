@@ -6,7 +6,7 @@ over queries, keys and values alone. A model that calls neither runs its own eag
 A layer's tensors reach `receive` as one Trace before the next layer runs.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -27,7 +27,7 @@ from conoscope.errors import CaptureError
 from conoscope.looks import LOOKS, Looking, Piece
 from conoscope.native import Native
 from conoscope.softmax import Followed, Following, paused
-from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace
+from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
 from conoscope.wiring import Wiring, find_wiring
 
 Mode = Literal["kv", "full"]
@@ -40,7 +40,7 @@ def _full(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor | None]:
     native, recorder = Native(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
-    if isinstance(recorder, Recorder) and len(pieces := list(native.pieces(recorder.cuts))) > 1:
+    if isinstance(recorder, Recorder) and len(pieces := list(native.pieces(recorder.weighing.cuts))) > 1:
         return _in_pieces(native, recorder, pieces), None
     context, weights = native()
     if isinstance(recorder, Log):
@@ -52,7 +52,7 @@ def _full(
 
 def _in_pieces(native: Native, recorder: Recorder, pieces: Sequence[tuple[slice, slice]]) -> Tensor:
     """The context, put together from pieces whose weights are looked at and gone."""
-    looking, contexts = Looking(recorder.batch, recorder.looks), []
+    looking, contexts = Looking(recorder.batch, recorder.weighing.looks), []
     for examples, rows in pieces:
         context, weights = native(examples, rows)
         looking.take(Piece(weights, recorder.batch, examples.start, rows.start))
@@ -64,7 +64,7 @@ def _in_pieces(native: Native, recorder: Recorder, pieces: Sequence[tuple[slice,
         native.attended(whole),
         visible=_visible(native.mask, recorder.batch),
         looks=looking.found(),
-        attend=lambda examples: native(examples)[1] if "examples" in recorder.cuts else native()[1][examples],
+        attend=lambda examples: native(examples)[1] if "examples" in recorder.weighing.cuts else native()[1][examples],
     )
     return whole
 
@@ -125,9 +125,15 @@ class Capture:
     """
 
     def __init__(
-        self, module: PreTrainedModel, mode: Mode = "full", looks: Collection[str] = tuple(LOOKS), whole: bool = False
+        self,
+        module: PreTrainedModel,
+        mode: Mode = "full",
+        looks: Collection[str] = tuple(LOOKS),
+        whole: bool = False,
+        heads: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
-        """`looks`: what is kept of weights that are too many to be whole; `whole`: they are kept however many they are."""
+        """`looks`: what is kept of weights that are too many to be whole; `whole`: they are kept however many they are; `heads`:
+        those of each layer whose weights are kept until the model has answered."""
         if module.config.is_encoder_decoder:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
@@ -140,7 +146,7 @@ class Capture:
         self.module, self.asked = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.looks = [name for name in LOOKS if name in looks]
-        self.whole = whole
+        self.whole, self.heads = whole, heads or {}
         self.followed = False
         """Whether the model is off the interface, so that its attention is followed operation by operation."""
         self.wiring: Wiring | None = None
@@ -161,11 +167,12 @@ class Capture:
         batch = batch.to(self.module.device)
         if self.wiring is None:
             self.wiring = self._calibrate(_random_batch(self.module))
+            self._refuse_unknown_heads(self.wiring.heads)
             for module in self.wiring.modules():
                 handle = module.register_forward_hook(_watch)
                 self._stack.callback(handle.remove)
         cuts = frozenset[str]() if self.whole else self.wiring.cuts
-        recorder = Recorder(self.wiring, batch, (receive, answer), self.looks, cuts)
+        recorder = Recorder(self.wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
         with self.recording(recorder, batch):
             result = _answer(self.module, batch)
             if recorder.layer != len(self.wiring.inputs):
@@ -176,6 +183,14 @@ class Capture:
             with paused():
                 recorder.answered(result if result.ndim == 2 else None)
         return result
+
+    def _refuse_unknown_heads(self, there: Sequence[int]) -> None:
+        for layer, heads in self.heads.items():
+            if layer > len(there) or max(heads) > there[layer - 1]:
+                raise CaptureError(
+                    f"{type(self.module).__name__} has no head {layer}.{max(heads)}; it has {len(there)} layers of "
+                    f"{max(there)} heads, so name one from 1.1 to {len(there)}.{there[-1]}"
+                )
 
     @contextmanager
     def recording(self, recorder: Recorder | Log, batch: Batch) -> Iterator[None]:

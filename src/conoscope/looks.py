@@ -18,6 +18,8 @@ from conoscope.statistics import at_least_single
 
 DRAWN = 16
 """How many tokens of a text are drawn, besides its special ones, where all would be too many."""
+BLOCK = 2**18
+"""How many weights a CPU takes through several operations at once."""
 BAND = (-1, 0, 1)
 """Which neighbours the look called `band` sees: the previous token, the token itself, the next."""
 
@@ -73,8 +75,12 @@ def entropy(piece: Piece) -> Float[Tensor, "b h i"]:
 
 def entropy_of(p: Float[Tensor, "*s j"]) -> Float[Tensor, "*s"]:
     """-Σ p log p."""
-    # Four times as fast as torch.special.entr; a weight of 0 still adds 0, since 0 · log tiny is 0.
-    return -p.clamp_min(torch.finfo(p.dtype).tiny).log_().mul_(p).sum(-1)
+    # Four times as fast as torch.special.entr; a weight of 0 still adds 0, since 0 · log tiny is 0. On a CPU in blocks that
+    # stay in its caches.
+    rows, tiny = p.reshape(-1, p.shape[-1]), torch.finfo(p.dtype).tiny
+    block = max(1, BLOCK // p.shape[-1]) if p.device.type == "cpu" else len(rows)
+    parts = [some.clamp_min(tiny).log_().mul_(some).sum(-1) for some in rows.split(max(1, block))]
+    return -torch.cat(parts).view(p.shape[:-1])
 
 
 @_look("query")

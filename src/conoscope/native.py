@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from conoscope.calls import Attended
 from conoscope.errors import CaptureError
 
-PIECE = {"cpu": 2**20, "cuda": 2**26}
-"""How many weights are made at once: on a CPU what its caches hold, elsewhere what is little beside a model."""
+PIECE = {"cpu": 2**22, "cuda": 2**26}
+"""How many weights are made at once: on a CPU about what its caches hold, elsewhere what is little beside a model."""
 ALL = slice(None)
 
 

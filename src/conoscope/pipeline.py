@@ -114,7 +114,7 @@ def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:
 
 def _fitting(texts: Corpus, given: bool) -> list[Request]:
     """Every measure that such texts, or the weights alone, can answer."""
-    asked = map(request, CATALOGUE)
+    asked = [request(name) for name, known in CATALOGUE.items() if not known.on_request]
     return [wanted for wanted in asked if (texts.labels or not wanted.measure.labels) and (given or _of_weights(wanted))]
 
 
@@ -141,7 +141,10 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     stream, (shard, shards) = seen.watch(examples), options.shard
     places = count(shard + shards * seen.examples, shards)
     mode: Mode = "full" if tally.looks else "kv"
-    with Capture(loaded.module, mode, tally.looks) as capture, Progress(part.size, options.progress) as progress:
+    with (
+        Capture(loaded.module, mode, tally.looks, heads=tally.heads) as capture,
+        Progress(part.size, options.progress) as progress,
+    ):
         progress.advance(seen.examples)
         while window := list(islice(stream, options.batch_size * WINDOW)):
             for batch in batcher.batches(window, options.batch_size, places):

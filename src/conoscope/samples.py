@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -74,7 +75,7 @@ class Sample(Statistic):
         admitted = self.admits(groups, ranks).nonzero()[:, 0]
         return admitted[choose(groups[admitted], ranks[admitted], limits)]
 
-    @property
+    @cached_property
     def mark(self) -> tuple[int, ...]:
         """What tells samples of other items apart: those of all layers have the same."""
         return (len(self.ranks), int(self.ranks.sum()), int(self.groups.sum()))

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from conoscope.errors import OutputError
 from conoscope.quantities import QUANTITIES, Quantity, Subject
+from conoscope.quantities.class_maps import heads_of
 from conoscope.samples import Sample
 from conoscope.statistics import Statistic
 from conoscope.waiting import Waiting
@@ -83,17 +84,30 @@ class Tally:
         """What must be seen of the attention weights; nothing where they need not be captured."""
         return {look for need in self.needs for look in need.described.looks}
 
+    @property
+    def heads(self) -> dict[int, list[int]]:
+        """The heads of each layer whose maps must be kept until the model has answered."""
+        found: dict[int, set[int]] = {}
+        for named in (dict(need.options)["heads"] for need in self.needs if need.quantity == "class_maps"):
+            for layer, heads in heads_of(named).items():
+                found.setdefault(layer, set()).update(heads)
+        return {layer: sorted(heads) for layer, heads in found.items()}
+
     def wants(self, kind: type[Subject]) -> bool:
         """Whether any of the needs is of this kind of subject."""
         return any(need.described.of is kind for need in self.needs)
 
     def add(self, subject: Subject) -> None:
         """Take one layer of one batch, or of the weights, into the sums."""
+        told: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         for need in self.needs:
             if not isinstance(subject, need.described.of):
                 continue
-            key = (need, subject.layer)
-            found = need.found(subject, self.sums.get(key))
+            key, same = (need, subject.layer), (need.quantity, need.options)
+            # Two statistics of one quantity: it is computed once. What a sample is told depends on the sample.
+            found = told[same] if same in told else need.found(subject, self.sums.get(key))
+            if not need.described.sampled:
+                told[same] = found
             if isinstance(found, Statistic):
                 self._put(*key, found)
             elif found is not None:

@@ -1,7 +1,7 @@
 """Trace: what one batch left in one layer, put together while the model runs."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,7 +94,7 @@ class Answer:
 
     The vectors are those of the token that is classified from (or of [CLS], where that is not known), or the mean over
     tokens where the model pools so; `there` says which examples have one. `predicted` is -1 for a model that does not
-    classify.
+    classify. `maps` has the weights of the heads that were asked for.
     """
 
     layer: int
@@ -106,6 +106,7 @@ class Answer:
     hidden: Float[Tensor, "b d"] | None = None
     key: Float[Tensor, "b d_key"] | None = None
     value: Float[Tensor, "b d_value"] | None = None
+    maps: Mapping[int, Float[Tensor, "b t t"]] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,16 @@ ReceiveAnswer = Callable[[Answer], None]
 POOLED = ("hidden", "key", "value")
 
 
+@dataclass(frozen=True)
+class Weighing:
+    """What becomes of weights: `looks`, what is kept of them where they are made in pieces; `cuts`, along which axes these may
+    be cut; `heads` of each layer, whose weights are kept until the model has answered."""
+
+    looks: Collection[str]
+    cuts: frozenset[str]
+    heads: Mapping[int, Sequence[int]]
+
+
 class Recorder:
     """Puts the pieces of one forward pass together, layer by layer, and hands each layer over when it is complete."""
 
@@ -137,17 +148,14 @@ class Recorder:
         wiring: Wiring,
         batch: Batch,
         receive: tuple[Receive, ReceiveAnswer | None],
-        looks: Collection[str],
-        cuts: frozenset[str],
+        weighing: Weighing,
     ) -> None:
-        """`looks`: what is kept of weights that are made in pieces; `cuts`: along which axes these may be cut."""
-        (self.receive, self.answer), self.batch, self.layer = receive, batch, 0
-        self.looks, self.cuts = looks, cuts
+        (self.receive, self.answer), self.batch, self.layer, self.weighing = receive, batch, 0, weighing
         self.pooling = wiring.pooling
         self._wiring = wiring
         self._before: Tensor | None = None
         self._earlier: Mapping[Hashable, Any] = {}
-        self._pooled: list[tuple[int, dict[str, Tensor]]] = []
+        self._pooled: list[tuple[int, dict[str, Any]]] = []
         self._trace: Trace | None = Trace(0, batch)
         self._input: Tensor | None = None
         self._counts: Counter[nn.Module] = Counter()
@@ -204,9 +212,16 @@ class Recorder:
             if self.answer is not None:
                 self._pooled.append((trace.layer, self._pool(trace)))
 
-    def _pool(self, trace: Trace) -> dict[str, Tensor]:
+    def _pool(self, trace: Trace) -> dict[str, Any]:
         whole = {site: trace.whole(site) for site in POOLED}
-        return {site: pooled(x, self.batch, self.pooling) for site, x in whole.items() if x is not None}
+        found: dict[str, Any] = {site: pooled(x, self.batch, self.pooling) for site, x in whole.items() if x is not None}
+        return {**found, "maps": self._maps(trace)} if trace.layer in self.weighing.heads else found
+
+    def _maps(self, trace: Trace) -> dict[int, Tensor] | None:
+        """The weights of the heads that were asked for and are there."""
+        maps = trace.maps(torch.arange(len(self.batch.real), device=self.batch.real.device))
+        there = [] if maps is None else [head for head in self.weighing.heads[trace.layer] if head <= maps.shape[1]]
+        return None if maps is None else {head: maps[:, head - 1].clone() for head in there}
 
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
         """The pass is over: hand over what the classifier read of each layer, and the answer."""

@@ -3,6 +3,7 @@
 from conoscope.measures import (  # noqa: F401  enters them
     attention,
     capacity,
+    class_maps,
     classes,
     cones,
     directionality,

@@ -1,6 +1,7 @@
 """Measure: a named reading of some statistics, in one table or several, with its bounds, its source and its options."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -84,15 +85,32 @@ class Table:
         return (self.read.__doc__ or "").strip().splitlines()[0]
 
 
+class Pattern(tuple[str, ...]):
+    """Choices of an option that are too many to list: a default, and whatever a regular expression matches."""
+
+    def __new__(cls, default: str, pattern: str, shown: str) -> "Pattern":
+        """`shown`: how a choice looks, for people."""
+        made = super().__new__(cls, (default, shown))
+        made.pattern = pattern
+        return made
+
+    pattern: str
+
+    def __contains__(self, choice: object) -> bool:
+        return isinstance(choice, str) and re.fullmatch(self.pattern, choice) is not None
+
+
 @dataclass(frozen=True)
 class Measure:
-    """A named reading; its first table bears its name. `labels`: it needs texts with labels."""
+    """A named reading; its first table bears its name. `labels`: it needs texts with labels. `on_request`: it is measured only
+    when it is asked for by name."""
 
     name: str
     tables: list[Table]
     source: str
     labels: bool
     choices: Mapping[str, tuple[str, ...]]
+    on_request: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,13 +150,14 @@ def reads(
     source: str,
     labels: bool = False,
     across: bool = False,
+    on_request: bool = False,
     **choices: tuple[str, ...],
 ) -> Callable[[Read], Read]:
     """Enter a reading into the catalogue under its own name; the first of an option's choices is its default."""
 
     def enter(read: Read) -> Read:
         table = Table(read.__name__, read, parts, within, across)
-        CATALOGUE[table.name] = Measure(table.name, [table], source, labels, choices)
+        CATALOGUE[table.name] = Measure(table.name, [table], source, labels, choices, on_request)
         return read
 
     return enter

@@ -6,6 +6,7 @@ takes, items first, or that statistic already summed; None where the subject has
 
 from conoscope.quantities import (  # noqa: F401  enters them into QUANTITIES
     attention,
+    class_maps,
     classes,
     cones,
     directionality,

@@ -42,11 +42,16 @@ def _places(lengths: Int[Tensor, " n"], tokens: int) -> Int[Tensor, "n s"]:
 
 def _block_sums(x: Float[Tensor, "n h t t"], places: Int[Tensor, "n s"]) -> Float[Tensor, "n h s s"]:
     """At (a, b) the sum of the block of rows and columns from place a to before place b; -inf where it would be empty."""
-    whole = torch.nn.functional.pad(x, (1, 0, 1, 0)).cumsum(-1).cumsum(-2)
-    corner = whole.take_along_dim(places[:, None, :, None], 2).take_along_dim(places[:, None, None], 3)
+    # Rows first, so that fewer are summed.
+    rows = torch.nn.functional.pad(x.cumsum(-2), (0, 0, 1, 0))[_each(places), :, places].transpose(1, 2)
+    corner = torch.nn.functional.pad(rows.cumsum(-1), (1, 0))[_each(places), :, :, places].permute(0, 2, 3, 1)
     diagonal = corner.diagonal(dim1=-2, dim2=-1)
     sums = diagonal[..., :, None] + diagonal[..., None, :] - corner - corner.mT
     return sums.masked_fill_((places[:, None] <= places[:, :, None])[:, None], -torch.inf)
+
+
+def _each(places: Int[Tensor, "n s"]) -> Int[Tensor, "n 1"]:
+    return torch.arange(len(places), device=places.device)[:, None]
 
 
 def _sizes(

@@ -185,7 +185,7 @@ def _cells(kept: Kept, special: Bool[Tensor, "n all"]) -> dict[str, Float[Tensor
     return {"strong": _mean(strong.to(largest.dtype), seen), "peak": largest.amax(-1), **numbers}
 
 
-def _first_share(x: Float[Tensor, "n h t t"], vectors: int = 8, rounds: int = 2, steps: int = 4) -> Float[Tensor, "n h"]:
+def _first_share(x: Float[Tensor, "n h t t"], vectors: int = 8, rounds: int = 1, steps: int = 4) -> Float[Tensor, "n h"]:
     """The first singular value squared, of the sum of all squared: by subspace iteration from fixed vectors."""
     x = x / torch.linalg.matrix_norm(x, keepdim=True)
     angle = torch.arange(1, x.shape[-1] + 1, device=x.device)[:, None] * torch.arange(vectors, device=x.device)

@@ -1,0 +1,56 @@
+"""Class maps: the mean attention map of a head over the examples of each class that the model gets right."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from conoscope.batches import Batch
+from conoscope.kinds import SEP
+from conoscope.quantities.base import quantity
+from conoscope.samples import ByKey
+from conoscope.statistics import Moments
+from conoscope.traces import Answer
+
+LONGEST = 128
+"""Queries and keys beyond this many are left out."""
+
+
+def heads_of(text: str) -> dict[int, list[int]]:
+    """The heads of each layer that a text such as `4.9+7.10` names, both counted from 1."""
+    found: dict[int, list[int]] = {}
+    for name in text.split("+"):
+        layer, head = map(int, name.split("."))
+        found.setdefault(layer, []).append(head)
+    return found
+
+
+@quantity(of=Answer, looks=("maps",), sparse=True)
+def class_maps(answer: Answer, heads: str) -> ByKey | None:
+    """The maps of the named heads, by class, of examples that the model gets right; what stands from the first separator on
+    is 0."""
+    batch, wanted = answer.batch, heads_of(heads).get(answer.layer, [])
+    if answer.maps is None or not all(head in answer.maps for head in wanted):
+        return None
+    right = (answer.predicted == batch.label) & (batch.label >= 0)
+    rows = right.nonzero()[:, 0]
+    if not wanted or not len(rows):
+        return None
+    before = _before_the_separator(batch)[rows]
+    maps = torch.stack([answer.maps[head][rows] for head in wanted], dim=1)
+    maps = _in_place(maps.where((before[:, :, None] & before[:, None])[:, None], 0.0), batch, rows)
+    return ByKey.of([str(label) for label in batch.label[rows].tolist()], Moments, maps)
+
+
+def _before_the_separator(batch: Batch) -> Bool[Tensor, "b t"]:
+    return batch.real & ((batch.kind == SEP).cumsum(-1) == 0)
+
+
+def _in_place(maps: Float[Tensor, "n k t t"], batch: Batch, rows: Tensor) -> Float[Tensor, "n k s s"]:
+    """With each text's first token at the first place, and as many places as there can be."""
+    length = maps.shape[-1]
+    first = batch.real[rows].int().argmax(-1)
+    at = (first[:, None] + torch.arange(LONGEST, device=maps.device)).clamp_max(length - 1)
+    there = first[:, None] + torch.arange(LONGEST, device=maps.device) < length
+    each = torch.arange(len(rows), device=maps.device)
+    moved = maps[each[:, None, None], :, at[:, :, None], at[:, None]].permute(0, 3, 1, 2)
+    return moved.where((there[:, :, None] & there[:, None])[:, None], 0.0)
