@@ -115,10 +115,7 @@ def test_rollouts_are_products_of_matrices_written_out(name: str, pure: LoadedMo
             plain.append(trace.weights[row].mean(0)[:n, :n])
             norms.append(parts.norm(dim=-1))
             whole = parts + torch.eye(n, dtype=torch.float64)[..., None] * trace.residual[row, :n, None]
-            if name == "llama":  # its norm is computed in float32, and not found in a float64 model
-                assert trace.norm is None
-            else:
-                whole = (whole - whole.mean(-1, keepdim=True)) * trace.norm.gain
+            whole = (whole if name == "llama" else whole - whole.mean(-1, keepdim=True)) * trace.norm.gain
             mixing.append(whole.norm(dim=-1))
         identity = torch.eye(n, dtype=torch.float64)
         share = [m / m.sum(-1, keepdim=True) for m in norms]

@@ -37,9 +37,16 @@ def _listed(path: Path, known: Mapping[str, int]) -> Iterator[tuple[int, float]]
         if which is None or how is None:
             raise CorpusError(f"{path} has the columns {one_of(row)}; it needs {' or '.join(WHICH)}, and {' or '.join(HOW)}")
         number = _number(path, line, row[how])
-        token = known.get(str(row[which])) if which == "token" else int(_number(path, line, row[which]))
-        if token is not None and token >= 0:
+        token = known.get(str(row[which])) if which == "token" else _id(path, line, row[which])
+        if token is not None:
             yield token, number if how == "rank" else -number
+
+
+def _id(path: Path, line: int, text: Any) -> int:
+    number = _number(path, line, text)
+    if number < 0 or number != int(number):
+        raise CorpusError(f"{path}:{line}: {text!r} is no token id; mend the row")
+    return int(number)
 
 
 def _number(path: Path, line: int, text: Any) -> float:

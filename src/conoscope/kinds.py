@@ -34,7 +34,8 @@ class Kinds:
         if token not in self._known:
             text = self.spelling[token] = self.tokenizer.decode([token])
             kind = self._special_kind(token) if token in self._special else PUNCTUATION if is_punctuation(text) else OTHER
-            word = text.strip().removeprefix("##").casefold()
+            # A piece that goes on, as the ##not of knot, is not the word.
+            word = text.strip().casefold()
             self._known[token] = kind, kind if token in self._special else self._own.get(word, kind)
         return self._known[token]
 

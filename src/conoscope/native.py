@@ -62,13 +62,16 @@ class Native:
 
     def cuts(self, context: Tensor, weights: Tensor) -> frozenset[str]:
         """Which axes can be cut without changing the answer, which is given."""
-        half = {"examples": (slice(len(self.query) - 1, None), ALL), "rows": (ALL, slice(self.query.shape[2] // 2, None))}
-        return frozenset(axis for axis, (examples, rows) in half.items() if self._same(context, weights, examples, rows))
+        third = self.query.shape[2] // 3
+        # Neither the first queries nor the last: those are where a function that counts its queries would think them.
+        part = {"examples": (slice(len(self.query) - 1, None), ALL), "rows": (ALL, slice(third, 2 * third))}
+        return frozenset(axis for axis, (examples, rows) in part.items() if self._same(context, weights, examples, rows))
 
     def _same(self, context: Tensor, weights: Tensor, examples: slice, rows: slice) -> bool:
         part = self(examples, rows)
         expected = context[examples, rows], weights[examples, :, rows]
-        rounding = 16 * torch.finfo(context.dtype).eps
+        # A model in float64 may still take its softmax in float32 (Llama, ModernBERT).
+        rounding = 16 * max(torch.finfo(context.dtype).eps, torch.finfo(torch.float32).eps)
         return all(
             one.shape == other.shape and bool(torch.allclose(one, other, rtol=rounding, atol=rounding * float(other.abs().max())))
             for one, other in zip(part, expected, strict=True)

@@ -67,7 +67,8 @@ def _normalises(norm: Norm, given: Tensor, returned: Tensor) -> bool:
     """Whether each vector returned is the linear part of the norm times a factor of its own."""
     one, other = (x.double().flatten(0, -2) for x in (norm.linear(given), returned))
     factor = (one * other).sum(-1, keepdim=True) / one.square().sum(-1, keepdim=True)
-    rounding = min(64 * torch.finfo(given.dtype).eps, 0.02)
+    # A model in float64 may still normalise in float32 (Llama, DeBERTa).
+    rounding = min(64 * max(torch.finfo(given.dtype).eps, torch.finfo(torch.float32).eps), 0.02)
     # A module that changes nothing, such as a dropout, normalises nothing.
     same = norm.gain is None and bool((factor - 1).abs().max() <= rounding)
     return not same and bool(((one * factor - other).norm(dim=-1) <= rounding * other.norm(dim=-1)).all())

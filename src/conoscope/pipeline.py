@@ -92,11 +92,20 @@ def merge(folders: Iterable[str | Path]) -> Result:
 
 
 def _known(loaded: LoadedModel, options: Options) -> Known:
-    if clash := [name for name in options.kinds if name in (*KINDS, "all")]:
-        raise MeasureError(f"{clash[0]!r} is a kind of token already; give yours another name")
+    _refuse_unclear(options.kinds)
     size = loaded.module.get_input_embeddings().num_embeddings
     ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
     return Known(options.kinds, ranks)
+
+
+def _refuse_unclear(kinds: Mapping[str, Sequence[str]]) -> None:
+    if clash := [name for name in kinds if name in (*KINDS, "all")]:
+        raise MeasureError(f"{clash[0]!r} is a kind of token already; give yours another name")
+    if texts := [name for name, words in kinds.items() if isinstance(words, str)]:
+        raise MeasureError(f"the words of the kind {texts[0]!r} are one text; give a list of words")
+    words = [word for of_kind in kinds.values() for word in {word.casefold() for word in of_kind}]
+    if twice := sorted(word for word in words if words.count(word) > 1):
+        raise MeasureError(f"{twice[0]!r} is of two kinds of token; leave it in one")
 
 
 def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:

@@ -89,8 +89,12 @@ class Result:
         return [shard for number in range(int(count)) if (shard := f"{number + 1}/{count}") not in self.provenance["shards"]]
 
     def summary(self, names: Sequence[str] | None = None) -> str:
-        """Some tables as text, each measure's first by default: by layer, means over heads beside whole vectors."""
-        chosen = names or [name for name in self.tables if "." not in name.partition(":")[0]]
+        """Some tables as text, the first that each measure has by default: by layer, means over heads beside whole vectors."""
+        first: dict[tuple[str, str], str] = {}
+        for name in self.tables:
+            table, _, options = name.partition(":")
+            first.setdefault((table.partition(".")[0], options), name)
+        chosen = names or list(first.values())
         return "\n\n".join(_summarized(name, self[name]) for name in chosen)
 
 
@@ -231,7 +235,7 @@ def _part_rows(asked: Request, how: Table, part: Part, tally: Tally) -> Iterator
 def _readings(how: Table, part: Part, sums: Mapping[str, Mapping[int, Statistic]]) -> Iterator[Reading]:
     """Every reading of a block, with its layer; a layer that lacks a statistic that the reading needs has none."""
     if how.across:
-        if any(sums.values()):
+        if any(sums.values()) and all(sums[name] for name in how.required & sums.keys()):
             yield from _each(how.read(**sums, **part.given))
         return
     layers = sorted({layer for found in sums.values() for layer in found})

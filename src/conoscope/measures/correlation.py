@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-ROUNDING = 1e-7
-"""Numbers that differ by no more than this share of them are equal but for rounding."""
+ROUNDING = 2e-6
+"""Numbers that differ by no more than this share of them are equal but for rounding, of norms in single precision."""
 
 
 def ranks(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:

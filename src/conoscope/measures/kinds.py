@@ -62,11 +62,13 @@ def cancel_out(pairs: Mapping[int, Sample], by_head: bool) -> Iterator[Reading]:
     """Whether weights and norms cancel out: Spearman's correlation of α and ‖f(x)‖, by kind.
 
     Of at most 1,024 keys of each kind, each with a query drawn by hash: by head, of all heads of a layer, and of all layers.
+    A key that no head gives any weight is hidden from the query, as in causal attention, and not counted.
     """
     of_kind: dict[int, list[Tensor]] = {}
     for layer, here in pairs.items():
         for kind in here.groups.unique().tolist():
             both = here.values[here.groups == kind].double().unflatten(-1, (2, -1))
+            both = both[(both[:, 0] > 0).any(-1)]
             yield _correlated(both, by_head).with_keys(layer=layer, kind=kind)
             of_kind.setdefault(kind, []).append(both.transpose(1, 2).reshape(-1, 2, 1))
     for kind, parts in sorted(of_kind.items()):
@@ -92,7 +94,7 @@ def _frequency_parts() -> Iterator[Part]:
 def frequency(tokens: Mapping[int, Sample], counts: Mapping[int, Counts]) -> Iterator[Reading]:
     """Spearman's correlation of a token's frequency rank (1 is the most frequent) with ‖f(x)‖, and with the weight it receives.
 
-    `of`: `norm` or `weight`, means over heads, by layer and, without a layer, over all layers. `by`: frequencies counted on
+    `what`: `norm` or `weight`, means over heads, by layer and, without a layer, over all layers. `by`: frequencies counted on
     the `corpus`, or those of a `file`. `tokens`: `all`, or only those of `content`. Of at most 4,096 tokens drawn by hash.
     """
     # The sample holds the same tokens in every layer.
@@ -104,10 +106,10 @@ def frequency(tokens: Mapping[int, Sample], counts: Mapping[int, Counts]) -> Ite
         often = counted.counts[torch.searchsorted(counted.keys, ids.long())]
         for by, rank in (("corpus", -often.double()), ("file", listed)):
             for which, chosen in (("all", ~rank.isnan()), ("content", ~rank.isnan() & (kind > SPECIAL))):
-                for of, x in zip(("norm", "weight"), columns, strict=True):
+                for what, x in zip(("norm", "weight"), columns, strict=True):
                     row = Reading.of_one(spearman(rank[chosen], x[chosen]), n=chosen.sum())
                     if row.n:
-                        yield row.with_keys(layer=layer, of=of, by=by, tokens=which)
+                        yield row.with_keys(layer=layer, what=what, by=by, tokens=which)
 
 
 def _head_parts() -> Iterator[Part]:
