@@ -143,7 +143,7 @@ def table(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
         for _ in range(0 if side == "textbook" else 3 if side in ("sdpa", "eager") else WARM // arguments.batch):
             seconds(run)
     long = runs.pop("textbook", None)
-    turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(8 if arguments.quick else 30)]
+    turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(7 if arguments.quick else 30)]
     if long is not None:
         once = seconds(long)
         turns = [{**turn, "textbook": once} for turn in turns]

@@ -11,7 +11,7 @@ import conoscope
 
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
-    {"errors", "terminal"},
+    {"errors", "terminal", "memory"},
     {"textfiles", "layers"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "attending"},

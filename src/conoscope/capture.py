@@ -25,6 +25,7 @@ from conoscope.batches import Batch
 from conoscope.calls import Attended, Log, logged
 from conoscope.errors import CaptureError
 from conoscope.looks import LOOKS, Looking, Piece
+from conoscope.memory import keep_memory
 from conoscope.native import Native
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
@@ -153,6 +154,7 @@ class Capture:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        keep_memory()
         self._stack.enter_context(attention_of(self.module, BACKENDS[self.mode]))
         return self
 

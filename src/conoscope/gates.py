@@ -21,7 +21,7 @@ def sort_gates(result: Result, limits: Thresholds | None = None) -> "pd.DataFram
     import pandas as pd
 
     rows = []
-    need = next((need for need in NEEDS.values() if need in result.tally.needs), NEEDS["32"])
+    need = next((need for need in NEEDS.values() if need in result.tally.needs), NEEDS["16"])
     for layer, maps in result.tally.of(need):
         assert isinstance(maps, Sample)
         named = zip(*names_of_heads(maps, limits or Thresholds()), strict=True)

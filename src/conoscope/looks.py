@@ -77,10 +77,15 @@ def entropy_of(p: Float[Tensor, "*s j"]) -> Float[Tensor, "*s"]:
     """-Σ p log p."""
     # Four times as fast as torch.special.entr; a weight of 0 still adds 0, since 0 · log tiny is 0. On a CPU in blocks that
     # stay in its caches.
-    rows, tiny = p.reshape(-1, p.shape[-1]), torch.finfo(p.dtype).tiny
-    block = max(1, BLOCK // p.shape[-1]) if p.device.type == "cpu" else len(rows)
-    parts = [some.clamp_min(tiny).log_().mul_(some).sum(-1) for some in rows.split(max(1, block))]
-    return -torch.cat(parts).view(p.shape[:-1])
+    rows, found, tiny = p.reshape(-1, p.shape[-1]), p.new_empty(p.shape[:-1].numel()), torch.finfo(p.dtype).tiny
+    block = min(max(1, BLOCK // p.shape[-1]), len(rows)) if p.device.type == "cpu" else len(rows)
+    scratch = p.new_empty(block, p.shape[-1])
+    for start in range(0, len(rows), max(1, block)):
+        some = rows[start : start + block]
+        room = scratch[: len(some)]
+        torch.clamp_min(some, tiny, out=room).log_().mul_(some)
+        torch.sum(room, -1, out=found[start : start + block])
+    return found.neg_().view(p.shape[:-1])
 
 
 @_look("query")

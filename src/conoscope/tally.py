@@ -40,6 +40,13 @@ class Need:
         """The need for `statistic` of `quantity` with these options."""
         return cls(statistic.__name__, quantity, tuple(sorted(options.items())))
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.statistic, self.quantity, self.options))
+
     @cached_property
     def described(self) -> Quantity:
         """The quantity by that name."""
@@ -119,7 +126,9 @@ class Tally:
             self._settle(key)
 
     def _wait(self, key: tuple[Need, int], found: tuple[Any, ...]) -> None:
-        waiting = self._waiting.setdefault(key, Waiting())
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = Waiting()
         if waiting.take(found):
             return
         self._settle(key)

@@ -17,16 +17,18 @@ class Waiting:
 
     def __init__(self) -> None:
         self._buffers: list[Any] | None = None
+        self._tensors: list[int] = []
         self._numbers = self._capacity = self._taken = 0
 
     def take(self, arrays: tuple[Any, ...]) -> bool:
         """Lay these after the others, if there is room."""
-        count = _count(arrays)
-        if self._buffers is None or self._taken + count > self._capacity:
+        if self._buffers is None:
             return False
-        for buffer, array in zip(self._buffers, arrays, strict=True):
-            if isinstance(array, Tensor):
-                buffer[self._taken : self._taken + count] = array
+        count = arrays[self._tensors[0]].shape[0]
+        if self._taken + count > self._capacity:
+            return False
+        for at in self._tensors:
+            self._buffers[at].narrow(0, self._taken, count).copy_(arrays[at])
         self._taken += count
         return True
 
@@ -46,6 +48,7 @@ class Waiting:
         if capacity > self._capacity and numbers < room:
             self._capacity = capacity
             self._buffers = [_room_for(array, capacity) for array in arrays]
+            self._tensors = [at for at, array in enumerate(arrays) if isinstance(array, Tensor)]
 
 
 def _count(arrays: tuple[Any, ...]) -> int:

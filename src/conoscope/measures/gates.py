@@ -20,7 +20,7 @@ THETA = 0.01
 """A weight below this counts as none."""
 OF_ALL = ("has_strong", "shared")
 """What is told of an example's strong cells by looking at the other examples."""
-EXAMPLES = ("32", "128", "512")
+EXAMPLES = ("16", "64", "256")
 """Of how many examples of the corpus the maps may be looked at."""
 NEEDS = {size: Need.of(Sample, "gate_maps", examples=size) for size in EXAMPLES}
 
@@ -116,7 +116,7 @@ def _names_parts(examples: str) -> Iterator[Part]:
 def gates(maps: Sample) -> Iterator[Reading]:
     """Scores of each head's maps: what they close, spread, gather in columns, and give to neighbours, blocks and single cells.
 
-    Means over at most 32 examples of the corpus (`examples`), drawn by hash, with at least 4 words and at most 512 tokens.
+    Means over at most 16 examples of the corpus (`examples`), drawn by hash, with at least 4 words and at most 512 tokens.
     """
     for name, values in scores_of(maps).items():
         count = (~values.isnan()).sum(0)

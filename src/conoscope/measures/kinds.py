@@ -41,8 +41,8 @@ def norms(each: Moments, summed: Moments | None = None) -> Iterator[Reading]:
 
 
 def _dispersion_parts() -> Iterator[Part]:
-    kinds = (("each", Moments), ("ends", Range))
-    yield Part({}, True, {name: Need.of(kind, "transformed_lengths") for name, kind in kinds})
+    needs = {"each": Need.of(Moments, "transformed_lengths"), "ends": Need.of(Range, "transformed_ends")}
+    yield Part({}, True, needs)
 
 
 @also_reads("norms.dispersion", _dispersion_parts, within=(0, inf))

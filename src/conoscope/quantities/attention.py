@@ -13,7 +13,7 @@ from conoscope.traces import Trace
 ROWS = ("all", "cls", "cls_to_others")
 
 
-def normalized(entropy: Float[Tensor, "*s"], keys: Int[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+def normalized(entropy: Float[Tensor, "*s"], keys: Int[Tensor, "*#s"]) -> Float[Tensor, "*s"]:
     """An entropy divided by log n, with n the keys that the row may see; log 2 stands for log 1."""
     return entropy / keys.clamp_min(2).to(entropy.dtype).log()
 
@@ -30,7 +30,7 @@ def attention_entropy(trace: Trace, row: str) -> Arrays | None:
 
 def _mean_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "b t"]) -> Float[Tensor, "b h"]:
     real = trace.batch.real
-    found = normalized(each, keys[:, None].expand_as(each))
+    found = normalized(each, keys[:, None])
     return found.where(real[:, None], 0.0).sum(-1) / real.sum(-1)[:, None]
 
 
@@ -45,4 +45,4 @@ def _cls_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "
         others = weights.scatter(-1, where[:, None, None].expand(-1, weights.shape[1], 1), 0.0)
         p, n = others / others.sum(-1, keepdim=True), n - 1
         found = entropy_of(p)
-    return normalized(found, n[:, None].expand_as(found)).where((batch.cls >= 0)[:, None], math.nan)
+    return normalized(found, n[:, None]).where((batch.cls >= 0)[:, None], math.nan)

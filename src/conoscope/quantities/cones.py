@@ -71,7 +71,7 @@ def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
     heads = by_head.shape[-1]
     norms = torch.cat((by_head, whole, torch.ones_like(whole)), dim=-1)
     # A zero vector adds nothing to a sum, however large its weight.
-    weights = _kept(trace, mask, x.dtype) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
+    weights = kept(trace, mask, x.dtype) / norms.clamp_min(torch.finfo(norms.dtype).tiny)
     sums = weights.mT @ x
     units = sums[:, :heads].unflatten(-1, (heads, -1)).diagonal(dim1=1, dim2=2).mT
     vectors = sums[:, -1].unflatten(-1, (heads, -1))
@@ -82,7 +82,7 @@ def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
     }
 
 
-def _kept(trace: Trace, mask: str, dtype: torch.dtype) -> Float[Tensor, "b t 1"]:
+def kept(trace: Trace, mask: str, dtype: torch.dtype) -> Float[Tensor, "b t 1"]:
     """1 for the tokens that count, 0 for the others."""
     found: Tensor = trace.batch.once(("kept", mask, dtype), lambda: mask_of(trace.batch, mask)[..., None].to(dtype))
     return found
@@ -93,14 +93,18 @@ def lengths(trace: Trace, site: str, width: str, mask: str) -> Float[Tensor, "b 
 
     def compute() -> Tensor:
         norms = norms_of(trace, site, width)
-        keep = _kept(trace, mask, norms.dtype)
-        count = keep.sum(1, keepdim=True)
-        mean = keep.mT @ norms / count
-        scatter = ((norms - mean) * keep).square_().sum(1, keepdim=True)
-        return torch.cat((count.expand_as(mean), mean, scatter), dim=1)
+        return of_lengths(norms, kept(trace, mask, norms.dtype))
 
     found: Tensor = trace.once(("lengths", site, width, mask), compute)
     return found
+
+
+def of_lengths(norms: Float[Tensor, "b t h"], keep: Float[Tensor, "b t 1"]) -> Float[Tensor, "b 3 h"]:
+    """How many of a sentence's lengths count, their mean, and Σ(length - mean)²."""
+    count = keep.sum(1, keepdim=True)
+    mean = keep.mT @ norms / count
+    scatter = ((norms - mean) * keep).square_().sum(1, keepdim=True)
+    return torch.cat((count.expand_as(mean), mean, scatter), dim=1)
 
 
 def _cones(products: Float[Tensor, "n h 2 2"], count: Float[Tensor, "n h"]) -> Arrays:
@@ -174,7 +178,8 @@ def drawn_vectors(trace: Trace, site: str, width: str, at: Int[Tensor, " n"]) ->
     return (whole.flatten(0, 1).index_select(0, at).unflatten(-1, (heads, -1)),)
 
 
-def _moments(lengths: Float[Tensor, "n 3 h"]) -> Moments:
+def moments_of_lengths(lengths: Float[Tensor, "n 3 h"]) -> Moments:
+    """The moments of all lengths, from those of each sentence."""
     count, means, scatters = lengths.double().nan_to_num().unbind(1)
     total = count.sum(0)
     mean = (count * means).sum(0) / total.clamp_min(1)
@@ -182,7 +187,7 @@ def _moments(lengths: Float[Tensor, "n 3 h"]) -> Moments:
     return Moments(total.long(), mean, scatter, torch.zeros_like(total, dtype=torch.int64))
 
 
-@quantity(finish=_moments)
+@quantity(finish=moments_of_lengths)
 def norms(trace: Trace, site: str, width: str) -> Arrays | None:
     """‖x‖ of every real token's vector."""
     return None if getattr(trace, site) is None else (lengths(trace, site, width, "real"),)

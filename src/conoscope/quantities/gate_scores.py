@@ -77,7 +77,7 @@ def gate_scores(
     rows = kept.rows
     found = {"special": _mean(_mass_on(maps, special), (keep & (visible & keep[:, None]).any(-1))[:, None])}
     several = rows & (kept.keys > 1)[:, None]
-    found["entropy"] = _mean(normalized(entropy_of(kept.shares), kept.keys[:, None].expand(rows.shape)), several)
+    found["entropy"] = _mean(normalized(entropy_of(kept.shares), kept.keys[:, None]), several)
     found |= _columns(kept) | _bands(kept) | _blocks(kept) | _cells(kept, special)
     found["first_share"] = _first_share(kept.shares)
     found["k90"] = _fewest(kept.shares).where(rows, torch.nan).nanquantile(0.5, dim=-1)

@@ -8,6 +8,7 @@ from conoscope.batches import Batch
 from conoscope.kinds import SEP
 from conoscope.looks import drawn_keys, drawn_weights
 from conoscope.quantities.base import Arrays, quantity
+from conoscope.quantities.cones import kept, moments_of_lengths, of_lengths
 from conoscope.quantities.transformed import summed_norms, transformed, transformed_norms, values_of
 from conoscope.samples import NAME_BYTES, Sample
 from conoscope.traces import Trace
@@ -71,15 +72,21 @@ def summed_kind_norms(trace: Trace) -> Arrays | None:
     return ((asked[:, None] @ standing.to(asked.dtype))[:, 0],)
 
 
-@quantity(sparse=True)
+@quantity(sparse=True, finish=moments_of_lengths)
 def transformed_lengths(trace: Trace) -> Arrays | None:
-    """‖f‖ of every real token."""
+    """Of ‖f‖ of each text's real tokens: how many, the mean, and Σ(‖f‖ - mean)²."""
     norms = transformed_norms(trace)
-    return (
-        None
-        if norms is None
-        else (norms.transpose(1, 2).flatten(0, 1), trace.batch.real.flatten()[:, None].expand(-1, norms.shape[1]))
-    )
+    return None if norms is None else (of_lengths(norms.transpose(1, 2), kept(trace, "real", norms.dtype)),)
+
+
+@quantity(sparse=True)
+def transformed_ends(trace: Trace) -> Arrays | None:
+    """The smallest and the largest ‖f‖ of each text."""
+    norms, real = transformed_norms(trace), trace.batch.real[:, None]
+    if norms is None:
+        return None
+    ends = torch.cat((norms.where(real, torch.inf).amin(-1), norms.where(real, -torch.inf).amax(-1)))
+    return ends, ends.isfinite()
 
 
 @quantity(looks=("entropy", "band", "received"))
