@@ -442,10 +442,10 @@ def test_three_merged_shards_equal_the_whole(pure: LoadedModel, sentences: Corpu
 
 def test_more_examples_than_the_sample_holds_are_the_same_however_they_are_cut(pure: LoadedModel, sentences: Corpus) -> None:
     parts = [measure(pure, sentences, ["gates"], Options(shard=(number, 3), batch_size=5)) for number in (1, 2, 3)]
-    few, all = measure(pure, sentences, ["gates"]), measure(pure, sentences, ["gates:examples=128"])
+    few, all = measure(pure, sentences, ["gates"]), measure(pure, sentences, ["gates:examples=64"])
     assert_same((parts[0] + parts[1] + parts[2]).tables, few.tables, 1e-9)
-    assert set(few["gates.names"]["n"]) == {32}
-    assert set(all["gates.names:examples=128"]["n"]) == {63}
+    assert set(few["gates.names"]["n"]) == {16}
+    assert set(all["gates.names:examples=64"]["n"]) == {63}
 
 
 def test_the_tables_have_a_row_for_each_score_and_one_for_each_head(whole: Result) -> None:

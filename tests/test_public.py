@@ -16,7 +16,7 @@ FLOORS = (
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "attending"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},
-    {"loading", "wiring", "statistics"},
+    {"loading", "wiring", "statistics", "masks"},
     {"looks"},
     {"traces"},
     {"capture", "samples", "waiting", "settings", "encoding"},

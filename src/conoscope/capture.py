@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import eager_mask, sdpa_mask
+from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from conoscope.attending import attention_of
@@ -25,6 +25,7 @@ from conoscope.batches import Batch
 from conoscope.calls import Attended, Log, logged
 from conoscope.errors import CaptureError
 from conoscope.looks import LOOKS, Looking, Piece
+from conoscope.masks import finite_mask, visible_keys
 from conoscope.memory import keep_memory
 from conoscope.native import Native
 from conoscope.softmax import Followed, Following, paused
@@ -47,7 +48,7 @@ def _full(
     if isinstance(recorder, Log):
         recorder.attended(native.attended(context), native.cuts(context, weights))
     elif recorder is not None:
-        recorder.attended(native.attended(context), weights=weights, visible=_visible(attention_mask, recorder.batch))
+        recorder.attended(native.attended(context), weights=weights, visible=visible_keys(attention_mask, recorder.batch))
     return context, weights
 
 
@@ -63,7 +64,7 @@ def _in_pieces(native: Native, recorder: Recorder, pieces: Sequence[tuple[slice,
     whole = torch.cat([torch.cat(contexts[start : start + by_rows], dim=1) for start in range(0, len(contexts), by_rows)])
     recorder.attended(
         native.attended(whole),
-        visible=_visible(native.mask, recorder.batch),
+        visible=visible_keys(native.mask, recorder.batch),
         looks=looking.found(),
         attend=lambda examples: native(examples)[1] if "examples" in recorder.weighing.cuts else native()[1][examples],
     )
@@ -88,32 +89,8 @@ def _record_followed(found: Followed, mode: Mode) -> None:
         recorder.attended(found.attended, weights=found.weights, visible=found.visible())
 
 
-def _narrow(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype == torch.float64 else dtype
-
-
-def _finite_mask(*, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor | None:
-    """The eager mask, in float64 with float32's lowest number: a model that casts its scores to float32 (Llama,
-    ModernBERT) would read float64's as -inf, and a padded row that sees no key would become NaN and spread."""
-    mask: Tensor | None = eager_mask(dtype=_narrow(dtype), **kwargs)
-    return None if mask is None else mask.to(dtype)
-
-
-def _visible(mask: Float[Tensor, "#b #h i j"] | None, batch: Batch) -> Int[Tensor, "b #i"]:
-    """How many keys each query may see; pads never count, since the mask hides them."""
-    if mask is None:
-        return batch.real.sum(-1, keepdim=True)
-
-    def compute() -> tuple[Tensor, Tensor]:
-        # With the mask itself, so that no other one comes to lie at its place.
-        return mask, (mask[:, 0] > torch.finfo(_narrow(mask.dtype)).min / 2).sum(-1).expand(len(batch.real), -1)
-
-    found: tuple[Tensor, Tensor] = batch.once(("visible", id(mask)), compute)
-    return found[1]
-
-
 BACKENDS: dict[Mode, str] = {"full": "conoscope_full", "kv": "conoscope_kv"}
-for _mode, _attention, _mask in (("full", _full, _finite_mask), ("kv", _kv, sdpa_mask)):
+for _mode, _attention, _mask in (("full", _full, finite_mask), ("kv", _kv, sdpa_mask)):
     AttentionInterface.register(BACKENDS[_mode], _attention)  # type: ignore[index]
     AttentionMaskInterface.register(BACKENDS[_mode], _mask)  # type: ignore[index]
 
