@@ -59,3 +59,13 @@ def pure() -> LoadedModel:
     config = preset("pure-attention", vocab_size=len(tokenizer), hidden_size=24, num_hidden_layers=3, num_attention_heads=2)
     config.id2label = {0: "negative", 1: "positive"}
     return load_model(SelfAttentionForSequenceClassification(config).double(), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory, pure: LoadedModel) -> Path:
+    """That model, saved in float32."""
+    folder = tmp_path_factory.mktemp("model")
+    pure.module.float().save_pretrained(folder)
+    pure.module.double()
+    pure.tokenizer.save_pretrained(folder)
+    return folder

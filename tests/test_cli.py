@@ -12,30 +12,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from architectures import SHAPES
+from commands import refusal
 from conoscope.arguments import COMMANDS, parser
 from conoscope.cli import main
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options
 from conoscope.train import Training
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, pure: LoadedModel) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    pure.module.float().save_pretrained(folder)
-    pure.module.double()
-    pure.tokenizer.save_pretrained(folder)
-    return folder
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line that a refused command prints."""
-    assert main([str(argument) for argument in arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("conoscope: ")
-    assert captured.err.count("\n") == 1
-    return captured.err
 
 
 def python(code: str) -> str:

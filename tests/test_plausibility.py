@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, jaccard_score, precision_score, recall_score, roc_auc_score
 
+from commands import refusal
 from conoscope.arguments import parser
 from conoscope.cli import main
 from conoscope.corpora import Corpus, Example, load_corpus
@@ -23,25 +24,6 @@ from conoscope.explaining.selecting import Selection, minmax, softmax_rescale
 from conoscope.loading import LoadedModel
 
 COLUMNS = ["map", "metric", "average", "value", "low", "high", "n", "undefined"]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, pure: LoadedModel) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    pure.module.float().save_pretrained(folder)
-    pure.module.double()
-    pure.tokenizer.save_pretrained(folder)
-    return folder
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line that a refused command prints."""
-    assert main([str(argument) for argument in arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("conoscope: ")
-    assert captured.err.count("\n") == 1
-    return captured.err
 
 
 def some_sentences(seed: int = 0, count: int = 12) -> list[tuple[np.ndarray, np.ndarray]]:
