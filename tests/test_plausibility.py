@@ -18,10 +18,10 @@ from conoscope.errors import ConoscopeError, CorpusError, DataError, MeasureErro
 from conoscope.explaining import Erasing, Explaining, Judging, explain, plausibility, write_explanations
 from conoscope.explaining.metrics import THRESHOLDS, Agreement
 from conoscope.explaining.ranking import Ranking
-from conoscope.explaining.resampling import weightings
 from conoscope.explaining.scorefiles import read_scores
 from conoscope.explaining.selecting import Selection, minmax, softmax_rescale
 from conoscope.loading import LoadedModel
+from conoscope.resampling import weightings
 
 COLUMNS = ["map", "metric", "average", "value", "low", "high", "n", "undefined"]
 

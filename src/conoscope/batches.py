@@ -17,6 +17,9 @@ from conoscope.corpora.base import Example, stable_hash
 from conoscope.errors import CorpusError, ModelError
 from conoscope.kinds import KINDS, OTHER, PAD, SPECIAL, Kinds
 
+WINDOW = 32
+"""How many batches of examples are sorted by length together, so that little is padded."""
+
 
 class Once:
     """Something that remembers what was computed of it."""
@@ -81,7 +84,12 @@ class Batch(Once):
     @cached_property
     def content(self) -> Bool[Tensor, "b t"]:
         """Real tokens that are neither special nor out of the vocabulary."""
-        return self.real & (self.kind > SPECIAL) & ~self.unknown
+        return self.real & ~self.special & ~self.unknown
+
+    @cached_property
+    def special(self) -> Bool[Tensor, "b t"]:
+        """[CLS], [SEP] and their like."""
+        return self.real & (self.kind <= SPECIAL)
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
@@ -196,8 +204,7 @@ class Batcher:
     def _cls(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
         if self.tokenizer.cls_token_id is not None:
             return place_of(self.tokenizer.cls_token_id, ids, real)
-        last = ids.shape[1] - 1 - real.flip(-1).int().argmax(-1)
-        return torch.where(real.any(-1) & self.last_classifies, last, -1)
+        return torch.where(real.any(-1) & self.last_classifies, last_place(real), -1)
 
 
 @contextmanager
@@ -219,6 +226,16 @@ def mixed(x: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
     for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
         x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return (x ^ ((x >> 31) & ((1 << 33) - 1))) & torch.iinfo(torch.int64).max
+
+
+def first_place(real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
+    """Where the first real token of each row stands."""
+    return real.int().argmax(-1)
+
+
+def last_place(real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
+    """Where the last real token of each row stands."""
+    return real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
 
 
 def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:

@@ -153,7 +153,7 @@ class Capture:
         cuts = frozenset[str]() if self.whole else self.wiring.cuts
         recorder = Recorder(self.wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
         with self.recording(recorder, batch):
-            result = _answer(self.module, batch)
+            result = answer_of(self.module, batch)
             if recorder.layer != len(self.wiring.inputs):
                 raise CaptureError(
                     f"{type(self.module).__name__} showed {recorder.layer} attentions in {batch.real.shape[1]} tokens and "
@@ -228,7 +228,8 @@ def recording(recorder: Recorder | Log) -> Iterator[None]:
         _RECORDER.reset(token)
 
 
-def _answer(module: PreTrainedModel, batch: Batch) -> Tensor:
+def answer_of(module: PreTrainedModel, batch: Batch) -> Float[Tensor, "..."]:
+    """The model's logits, or its last hidden state where it has none."""
     outputs = module(**batch.inputs)
     found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
     return found
@@ -253,7 +254,7 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
         with Capture(module, mode) as capture:
             captured = capture(batch, lambda trace: None)
         with attention_of(module, "sdpa" if capture.mode == "kv" and not capture.followed else "eager"), torch.no_grad():
-            found[mode] = float((captured - _answer(module, batch)).abs().max())
+            found[mode] = float((captured - answer_of(module, batch)).abs().max())
     return found
 
 

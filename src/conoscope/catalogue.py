@@ -3,7 +3,8 @@
 from typing import Any
 
 from conoscope.corpora import CORPORA, Entry
-from conoscope.errors import ConoscopeError, options_of
+from conoscope.errors import ConoscopeError
+from conoscope.options import options_of
 
 
 def listing(what: str) -> str:

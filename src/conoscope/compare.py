@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,11 @@ from jaxtyping import Bool, Float, Int
 from conoscope.corpora import Corpus
 from conoscope.errors import CorpusError, ModelError, OutputError
 from conoscope.loading import LoadedModel, load_model
+from conoscope.resampling import INTERVAL, weightings
 from conoscope.scores import confusion, f1_of
 from conoscope.terminal import Progress
 
 RESAMPLES = 2000
-INTERVAL = (0.025, 0.975)
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,9 @@ def _resampled(
     predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int
 ) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, "m r"]]:
     """Accuracy and macro F1 of every model on the same resamples of the examples."""
-    chance, count = np.random.default_rng(0), len(true)
-    cells = true * classes + predicted
+    count, cells = len(true), true * classes + predicted
     accuracies, f1s = (np.zeros((len(predicted), RESAMPLES)) for _ in range(2))
-    for r in range(RESAMPLES):
-        times = np.bincount(chance.integers(count, size=count), minlength=count)
+    for r, times in enumerate(chain.from_iterable(weightings(count, RESAMPLES, count))):
         for m, cell in enumerate(cells):
             table = np.bincount(cell, weights=times, minlength=classes**2).astype(np.int64).reshape(classes, classes)
             accuracies[m, r], f1s[m, r] = np.trace(table) / count, f1_of(table).mean()

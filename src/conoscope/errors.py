@@ -11,7 +11,7 @@ ConoscopeError                 every error a user can cause; the command line pr
 Every message is one line: what happened, what was given, what was expected, what to do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 LONGEST, MOST = 60, 40
 
@@ -49,8 +49,3 @@ def one_of(known: Iterable[object]) -> str:
     names = sorted(" ".join(str(name).split()) for name in known)
     shown = [name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in names[:MOST]]
     return ", ".join(shown if len(names) <= MOST else [*shown, f"… ({len(names)} in all)"])
-
-
-def options_of(choices: Mapping[str, Iterable[str]]) -> str:
-    """Options with the values that they take, for a message."""
-    return "; ".join(f"{name}={'|'.join(values)}" for name, values in choices.items()) or "none"

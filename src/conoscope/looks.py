@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.batches import Batch, mixed
-from conoscope.kinds import SEP, SPECIAL
+from conoscope.batches import Batch, first_place, mixed
+from conoscope.kinds import SEP
 from conoscope.statistics import at_least_single
 
 DRAWN = 16
@@ -138,9 +138,8 @@ def drawn_keys(batch: Batch) -> Int[Tensor, "b k"]:
 
     def compute() -> Tensor:
         rank = torch.iinfo(torch.int64)
-        special = batch.real & (batch.kind <= SPECIAL)
-        ranks = batch.token_ranks.where(batch.real, rank.max).where(~special, rank.min)
-        size = min(DRAWN + int(special.sum(-1).max()), ranks.shape[-1])
+        ranks = batch.token_ranks.where(batch.real, rank.max).where(~batch.special, rank.min)
+        size = min(DRAWN + int(batch.special.sum(-1).max()), ranks.shape[-1])
         return ranks.topk(size, largest=False).indices
 
     found: Tensor = batch.once("drawn keys", compute)
@@ -152,7 +151,7 @@ def drawn_weights(batch: Batch) -> Float[Tensor, "b k"]:
 
     def compute() -> Tensor:
         at = drawn_keys(batch)
-        special = (batch.real & (batch.kind <= SPECIAL)).sum(-1, keepdim=True)
+        special = batch.special.sum(-1, keepdim=True)
         others = batch.real.sum(-1, keepdim=True) - special
         place = torch.arange(at.shape[1], device=at.device)
         stands = others / others.clamp(1, DRAWN)
@@ -166,8 +165,7 @@ def drawn_queries(batch: Batch) -> Int[Tensor, "b t"]:
     """For each token a query of its text, drawn by the token's hash."""
 
     def compute() -> Tensor:
-        first = batch.real.int().argmax(-1, keepdim=True)
-        return first + mixed(batch.token_ranks) % batch.real.sum(-1, keepdim=True).clamp_min(1)
+        return first_place(batch.real)[:, None] + mixed(batch.token_ranks) % batch.real.sum(-1, keepdim=True).clamp_min(1)
 
     found: Tensor = batch.once("drawn queries", compute)
     return found

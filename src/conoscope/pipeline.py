@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from conoscope.batches import Batcher, Known, within_memory
+from conoscope.batches import WINDOW, Batcher, Known, within_memory
 from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, corpus_of
@@ -27,9 +27,6 @@ from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
 from conoscope.traces import Answer, Maps
-
-WINDOW = 32
-"""How many batches of examples are sorted by length together, so that little is padded."""
 
 
 @dataclass(frozen=True)

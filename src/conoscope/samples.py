@@ -85,6 +85,11 @@ class Sample(Statistic):
         return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in self.names.cpu().numpy()]
 
 
+def no_names(count: int, device: torch.device) -> UInt8[Tensor, "n w"]:
+    """Rows for items that need no name."""
+    return torch.zeros(count, NAME_BYTES, dtype=torch.uint8, device=device)
+
+
 def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
     """Texts as rows of bytes, which a sample can keep."""
     rows = np.zeros((len(texts), NAME_BYTES), dtype=np.uint8)

@@ -95,8 +95,8 @@ class Tally:
     def heads(self) -> dict[int, list[int]]:
         """The heads of each layer whose maps must be kept until the model has answered."""
         found: dict[int, set[int]] = {}
-        for named in (dict(need.options)["heads"] for need in self.needs if need.quantity == "class_maps"):
-            for layer, heads in heads_of(named).items():
+        for named in (dict(need.options).get("heads") for need in self.needs):
+            for layer, heads in heads_of(named).items() if named else ():
                 found.setdefault(layer, set()).update(heads)
         return {layer: sorted(heads) for layer, heads in found.items()}
 

@@ -26,6 +26,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from conoscope.batches import first_place, last_place
 from conoscope.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.normalising import Norm, Residual, find_residual
 
@@ -185,7 +186,7 @@ def pool(x: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"], how: Pooling) -> 
     if how == "mean":
         weights = real[:, None].to(x.dtype)
         return (weights @ x)[:, 0] / weights.sum(-1)
-    at = real.int().argmax(-1) if how == "first" else real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
+    at = first_place(real) if how == "first" else last_place(real)
     return x[torch.arange(len(x), device=x.device), at]
 
 

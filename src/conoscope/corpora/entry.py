@@ -8,7 +8,8 @@ from pathlib import Path
 
 from conoscope.corpora.base import Corpus, require_split
 from conoscope.corpora.files import Columns
-from conoscope.errors import CorpusError, options_of
+from conoscope.errors import CorpusError
+from conoscope.options import no_option, takes
 from conoscope.textfiles import is_there, told
 
 VARIABLE = "CONOSCOPE_DATA"
@@ -69,7 +70,7 @@ class Wanted:
 class Entry:
     """A named corpus: what it is, what loads one of its splits, whence it is and under which licence.
 
-    `choices` are its options: the first value is the default; N stands for any whole number and TEXT for any text.
+    `choices` are its options: the first value is the default, and some stand for many (see `options.py`).
     `offensive` texts are shown only to those who ask.
     """
 
@@ -85,14 +86,9 @@ class Entry:
         if self.splits:
             require_split(wanted.name, wanted.split, self.splits)
         for key, value in wanted.options.items():
-            if not self._takes(key, value):
-                raise CorpusError(f"{wanted.name} has no option {f'{key}={value}'!r}; known: {options_of(self.choices)}")
+            if not takes(self.choices.get(key, ()), value):
+                raise CorpusError(no_option(wanted.name, f"{key}={value}", self.choices))
         return self.load(wanted)
-
-    def _takes(self, key: str, value: str) -> bool:
-        known = self.choices.get(key, ())
-        number = "N" in known and value.isdecimal() and len(value) < 10 and int(value) > 0
-        return value in known or number or "TEXT" in known
 
 
 def data_folder(data_dir: Path | None) -> Path:

@@ -11,10 +11,10 @@ from transformers import PreTrainedModel
 
 from conoscope.corpora import Corpus, Example, Notes, corpus_of
 from conoscope.errors import CorpusError
+from conoscope.explaining.intervals import estimated
 from conoscope.explaining.judged import Judged, provenance_of, rows_of
 from conoscope.explaining.metrics import Agreement, Judging, Sentence
 from conoscope.explaining.records import Explaining
-from conoscope.explaining.resampling import estimated
 from conoscope.explaining.sources import Sources
 from conoscope.loading import LoadedModel, load_model
 from conoscope.result import claim

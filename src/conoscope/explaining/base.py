@@ -9,10 +9,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
-from conoscope.errors import MeasureError, one_of, options_of
-
-NUMBER = "N"
-"""Among the values of an option: any whole number from 1."""
+from conoscope.errors import MeasureError, one_of
+from conoscope.options import options_of, read_options
 
 
 @dataclass(frozen=True)
@@ -92,18 +90,8 @@ def asked(text: str) -> Asked:
     if name not in METHODS:
         raise MeasureError(f"no map {name!r}; known maps: {one_of(METHODS)}")
     method = METHODS[name]
-    options = {key: values[0] for key, values in method.choices.items()}
-    for assignment in filter(None, given.split(",")):
-        key, _, value = assignment.partition("=")
-        if not _fits(value, method.choices.get(key, ())):
-            raise MeasureError(f"the map {name} has no option {assignment!r}; known: {options_of(method.choices)}")
-        options[key] = value
-    return Asked(text, method, options)
-
-
-def _fits(value: str, known: Sequence[str]) -> bool:
-    number = value.isascii() and value.isdecimal() and 1 <= int(value[:7]) <= 10**6
-    return value in known if not number else NUMBER in known
+    usual = {key: values[0] for key, values in method.choices.items()}
+    return Asked(text, method, {**usual, **read_options(f"the map {name}", given, method.choices)})
 
 
 def layer_of(matrices: Sequence[Float[Tensor, "b t t"]], layer: str) -> Float[Tensor, "b t t"]:

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int
 from conoscope.batches import Batcher, within_memory
 from conoscope.corpora import Example
 from conoscope.errors import MeasureError, ModelError, one_of
+from conoscope.explaining.intervals import RESAMPLES
 from conoscope.explaining.records import Explanation
-from conoscope.explaining.resampling import RESAMPLES
 from conoscope.explaining.selecting import share_of
 from conoscope.loading import LoadedModel
 

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from conoscope.batches import within_memory
-from conoscope.errors import ModelError
-from conoscope.explaining.base import NUMBER, Passed, explains
+from conoscope.errors import MeasureError, ModelError
+from conoscope.explaining.base import Passed, explains
 from conoscope.kinds import SPECIAL
+
+MOST_STEPS = 10**6
 
 
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
@@ -26,9 +28,11 @@ def gradient(passed: Passed) -> Float[Tensor, "b t"]:
     return (slope * vectors).sum(-1)
 
 
-@explains("Sundararajan et al. 2017, with Captum", steps=("50", NUMBER), baseline=("zeros", "pad"))
+@explains("Sundararajan et al. 2017, with Captum", steps=("50", "N"), baseline=("zeros", "pad"))
 def integrated_gradients(passed: Passed, steps: str, baseline: str) -> Float[Tensor, "b t"]:
     """Gradient × input, averaged on the way from no words to the text; special tokens stay as they are."""
+    if int(steps) > MOST_STEPS:
+        raise MeasureError(f"integrated_gradients takes at most {MOST_STEPS} steps; give fewer than {steps}")
     attribute, target = _captum(), target_of(passed)
     vectors, names = embeddings_of(passed), list(passed.batch.inputs)
     pad = passed.module.get_input_embeddings().weight[passed.module.config.get_text_config().pad_token_id or 0]

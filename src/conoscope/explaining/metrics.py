@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from conoscope.errors import MeasureError, one_of
+from conoscope.explaining.intervals import RESAMPLES, mean_of
 from conoscope.explaining.ranking import Ranking, divided
-from conoscope.explaining.resampling import RESAMPLES, mean_of
 from conoscope.explaining.selecting import NORMALIZATIONS, Selection
 
 SENTENCES = ("rationale", "label", "all")

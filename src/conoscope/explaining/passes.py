@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.batches import Batch, within_memory
-from conoscope.capture import Capture
+from conoscope.batches import Batch, first_place, last_place, within_memory
+from conoscope.capture import Capture, answer_of
 from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
 from conoscope.loading import LoadedModel
@@ -53,9 +53,7 @@ class Passes:
 
     @torch.no_grad()
     def _plain(self, batch: Batch) -> Tensor:
-        outputs = self.loaded.module(**batch.inputs)
-        found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
-        return found
+        return answer_of(self.loaded.module, batch)
 
     def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
         wiring = None if self._capture is None else self._capture.wiring
@@ -64,9 +62,8 @@ class Passes:
 
 def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
     """1 at the token that is classified from, as the model's wiring tells it, or else [CLS]; without one, 1/n at each."""
-    real = batch.real
-    first, last = real.int().argmax(-1), real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
-    at = {"first": first, "last": last, "mean": torch.full_like(first, -1), None: batch.cls}[pooling]
+    real, nowhere = batch.real, torch.full_like(batch.cls, -1)
+    at = {"first": first_place(real), "last": last_place(real), "mean": nowhere, None: batch.cls}[pooling]
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]
     share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)
     return torch.where((at >= 0)[:, None], one.float(), share)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from transformers import PreTrainedModel
 
-from conoscope.batches import Batcher
+from conoscope.batches import WINDOW, Batcher
 from conoscope.corpora import Corpus, Example, corpus_of
 from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
@@ -22,8 +22,6 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.terminal import Progress, printable
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
-WINDOW = 32
-"""How many batches of examples are sorted by length together."""
 DIGITS = 9
 
 

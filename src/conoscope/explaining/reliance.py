@@ -13,9 +13,9 @@ from transformers import PreTrainedModel
 from conoscope.corpora import Corpus, Example, corpus_of
 from conoscope.errors import CorpusError, ModelError
 from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
+from conoscope.explaining.intervals import estimated, mean_of
 from conoscope.explaining.judged import Judged, provenance_of, rows_of
 from conoscope.explaining.records import Explaining
-from conoscope.explaining.resampling import estimated, mean_of
 from conoscope.explaining.sources import Sources
 from conoscope.loading import LoadedModel, load_model
 from conoscope.result import claim

@@ -1,7 +1,6 @@
 """Measure: a named reading of some statistics, in one table or several, with its bounds, its source and its options."""
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.errors import MeasureError, one_of, options_of
+from conoscope.errors import MeasureError, one_of
+from conoscope.options import options_of, read_options
 from conoscope.tally import Need
 
 
@@ -83,21 +83,6 @@ class Table:
     def summary(self) -> str:
         """The first line of its docstring."""
         return (self.read.__doc__ or "").strip().splitlines()[0]
-
-
-class Pattern(tuple[str, ...]):
-    """Choices of an option that are too many to list: a default, and whatever a regular expression matches."""
-
-    def __new__(cls, default: str, pattern: str, shown: str) -> "Pattern":
-        """`shown`: how a choice looks, for people."""
-        made = super().__new__(cls, (default, shown))
-        made.pattern = pattern
-        return made
-
-    pattern: str
-
-    def __contains__(self, choice: object) -> bool:
-        return isinstance(choice, str) and re.fullmatch(self.pattern, choice) is not None
 
 
 @dataclass(frozen=True)
@@ -178,13 +163,8 @@ def request(text: str) -> Request:
     name, _, given = text.partition(":")
     if name not in CATALOGUE:
         raise MeasureError(f"no measure {name!r}; known measures: {one_of(CATALOGUE)}")
-    measure, options = CATALOGUE[name], {}
-    for assignment in filter(None, given.split(",")):
-        key, _, value = assignment.partition("=")
-        if value not in measure.choices.get(key, ()):
-            raise MeasureError(f"{name} has no option {assignment!r}; known: {options_of(measure.choices)}")
-        options[key] = value
-    return Request(measure, options)
+    measure = CATALOGUE[name]
+    return Request(measure, read_options(name, given, measure.choices))
 
 
 def describe(measure: Measure) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from conoscope.measures.base import Part, Pattern, Reading, reads
+from conoscope.measures.base import Part, Reading, reads
 from conoscope.quantities.class_maps import heads_of
 from conoscope.samples import ByKey
 from conoscope.statistics import Moments
@@ -10,7 +10,7 @@ from conoscope.tally import Need
 
 THETA = 0.01
 """Mean weights below this are left out."""
-HEADS = Pattern("1.1", r"[1-9]\d*\.[1-9]\d*(\+[1-9]\d*\.[1-9]\d*)*", "LAYER.HEAD+...")
+HEADS = ("1.1", "LAYER.HEAD+...")
 
 
 def _parts(heads: str) -> Iterator[Part]:

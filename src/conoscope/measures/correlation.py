@@ -15,8 +15,7 @@ def ranks(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     larger would depend on the batch.
     """
     ordered, order = x.double().sort()
-    begins = torch.diff(ordered, prepend=ordered[:1] - 1) > ROUNDING * ordered.abs()
-    begins[:1] = True
+    begins = torch.cat((torch.ones_like(ordered[:1], dtype=torch.bool), ordered.diff() > ROUNDING * ordered[1:].abs()))
     counts = torch.diff(begins.nonzero()[:, 0], append=torch.tensor([len(x)]))
     middle: Tensor = counts.cumsum(0).double() - (counts.double() - 1) / 2
     found = torch.empty_like(ordered)

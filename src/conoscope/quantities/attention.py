@@ -1,9 +1,7 @@
 """Attention: how the weights are spread."""
 
-import math
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from conoscope.looks import entropy_of
@@ -13,7 +11,7 @@ from conoscope.traces import Trace
 ROWS = ("all", "cls", "cls_to_others")
 
 
-def normalized(entropy: Float[Tensor, "*s"], keys: Int[Tensor, "*#s"]) -> Float[Tensor, "*s"]:
+def normalized(entropy: Float[Tensor, "*s"], keys: Shaped[Tensor, "*#s"]) -> Float[Tensor, "*s"]:
     """An entropy divided by log n, with n the keys that the row may see; log 2 stands for log 1."""
     return entropy / keys.clamp_min(2).to(entropy.dtype).log()
 
@@ -36,13 +34,16 @@ def _mean_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, 
 
 def _cls_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "b t"], with_itself: bool) -> Float[Tensor, "b h"]:
     """NaN where a sentence has no [CLS]."""
-    batch = trace.batch
-    where, rows = batch.cls.clamp_min(0), torch.arange(len(batch.cls), device=each.device)
-    found, n = each[rows, :, where], keys[rows, where]
-    if not with_itself:
-        weights = trace.look("classifying")
-        assert weights is not None
-        others = weights.scatter(-1, where[:, None, None].expand(-1, weights.shape[1], 1), 0.0)
-        p, n = others / others.sum(-1, keepdim=True), n - 1
-        found = entropy_of(p)
-    return normalized(found, n[:, None]).where((batch.cls >= 0)[:, None], math.nan)
+    n = of_classifying(trace, keys[:, None].to(each.dtype))
+    if with_itself:
+        return normalized(of_classifying(trace, each), n)
+    weights, where = trace.look("classifying"), trace.batch.cls.clamp_min(0)
+    assert weights is not None
+    others = weights.scatter(-1, where[:, None, None].expand(-1, weights.shape[1], 1), 0.0)
+    return normalized(entropy_of(others / others.sum(-1, keepdim=True)), n - 1)
+
+
+def of_classifying(trace: Trace, each: Float[Tensor, "b h t"]) -> Float[Tensor, "b h"]:
+    """What is told of the query that is classified from; NaN where there is none."""
+    at = trace.batch.cls[:, None, None]
+    return each.gather(-1, at.clamp_min(0).expand(-1, each.shape[1], 1)).where(at >= 0, torch.nan)[..., 0]

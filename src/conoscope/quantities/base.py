@@ -9,8 +9,11 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from conoscope.batches import Batch
+from conoscope.samples import Sample
 from conoscope.traces import Answer, Maps, Trace
 
+ALL = 2**62
+"""As many groups of a sample as there are."""
 MASKS = ("published", "real", "content")
 
 Arrays = tuple[Any, ...]
@@ -63,6 +66,28 @@ def meant(mask: str, site: str) -> str:
 def mask_of(batch: Batch, mask: str) -> Bool[Tensor, "b t"]:
     """Which tokens count: all real ones, or those of content."""
     return {"real": batch.real, "content": batch.content}[mask]
+
+
+def tokens_entering(
+    batch: Batch, so_far: Sample, size: int, groups: Int[Tensor, "b t"] | None = None
+) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """The real tokens of a batch that could enter a sample of so many of each group: their places in the batch laid out in one
+    row, their ranks and groups."""
+    at = drawn(batch, "real", batch.real.shape[1])
+    ranks = batch.token_ranks.flatten()[at]
+    of = torch.zeros_like(ranks) if groups is None else groups.flatten()[at]
+    kept = so_far.entering(of, ranks, (size, ALL))
+    return at[kept], ranks[kept], of[kept]
+
+
+def examples_entering(
+    batch: Batch, so_far: Sample, size: int, fitting: Bool[Tensor, " b"]
+) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """The examples of a batch that fit and could enter a sample of so many: their rows and ranks."""
+    rows = fitting.nonzero()[:, 0]
+    ranks = batch.example_ranks[rows]
+    kept = so_far.entering(torch.zeros_like(ranks), ranks, (size, 1))
+    return rows[kept], ranks[kept]
 
 
 def drawn(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:

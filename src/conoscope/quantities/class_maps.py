@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from conoscope.batches import Batch
+from conoscope.batches import Batch, first_place
 from conoscope.kinds import SEP
 from conoscope.quantities.base import quantity
 from conoscope.samples import ByKey
@@ -48,7 +48,7 @@ def _before_the_separator(batch: Batch) -> Bool[Tensor, "b t"]:
 def _in_place(maps: Float[Tensor, "n k t t"], batch: Batch, rows: Tensor) -> Float[Tensor, "n k s s"]:
     """With each text's first token at the first place, and as many places as there can be."""
     length = maps.shape[-1]
-    first = batch.real[rows].int().argmax(-1)
+    first = first_place(batch.real[rows])
     at = (first[:, None] + torch.arange(LONGEST, device=maps.device)).clamp_max(length - 1)
     there = first[:, None] + torch.arange(LONGEST, device=maps.device) < length
     each = torch.arange(len(rows), device=maps.device)

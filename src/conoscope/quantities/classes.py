@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from conoscope.quantities.base import Arrays, quantity
+from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
 from conoscope.samples import Sample, names_of
 from conoscope.statistics import at_least_single
 from conoscope.traces import Answer
@@ -13,7 +13,6 @@ SAMPLE = 4096
 """How many examples' vectors are kept."""
 BUDGET = 2e7
 """Sums of products are kept while classes × layers × d² is no more than this."""
-ALL = 2**62
 
 
 def _labelled(answer: Answer) -> Bool[Tensor, "b c"]:
@@ -90,12 +89,9 @@ def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arr
     batch, x = answer.batch, _vectors(answer, site)
     if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
         return None
-    there = _labelled(answer).any(-1).nonzero()[:, 0]
-    ranks = batch.example_ranks[there]
-    entering = so_far.entering(torch.zeros_like(ranks), ranks, (SAMPLE, 1))
-    if not len(entering):
+    kept, ranks = examples_entering(batch, so_far, SAMPLE, _labelled(answer).any(-1))
+    if not len(kept):
         return None
-    kept, ranks = there[entering], ranks[entering]
     known = torch.stack((batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
     return torch.zeros_like(ranks), ranks, torch.cat((x[kept], known), dim=-1), _ids(answer, kept), SAMPLE, 1
 

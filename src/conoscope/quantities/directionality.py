@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.quantities.base import quantity
+from conoscope.quantities.base import examples_entering, quantity
 from conoscope.samples import Constant, Sample, names_of
 from conoscope.statistics import entropy_rank
 from conoscope.traces import Maps, Trace
@@ -199,16 +199,15 @@ def score_numbers(trace: Trace, so_far: Sample) -> Sample | None:
     """
     if trace.query is None or trace.key is None:
         return None
-    ranks = trace.batch.example_ranks
-    groups = torch.zeros_like(ranks)
-    chosen = so_far.entering(groups, ranks, (SENTENCES, 1))
+    every = torch.ones_like(trace.batch.cls, dtype=torch.bool)
+    chosen, ranks = examples_entering(trace.batch, so_far, SENTENCES, every)
     if not len(chosen):
         return None
     rows = chosen.tolist()
     with one_thread():
         values = torch.stack([_of_sentence(trace, row).flatten() for row in rows]).to(ranks.device)
     names = names_of([trace.batch.ids[row] for row in rows]).to(ranks.device)
-    return Sample.of(groups[chosen], ranks[chosen], values, names, SENTENCES, 1)
+    return Sample.of(torch.zeros_like(ranks), ranks, values, names, SENTENCES, 1)
 
 
 def _of_sentence(trace: Trace, row: int) -> Float[Tensor, "h numbers"]:

@@ -5,8 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.batches import Batch
-from conoscope.kinds import SPECIAL
-from conoscope.quantities.base import Arrays, quantity
+from conoscope.quantities.base import Arrays, examples_entering, quantity
 from conoscope.quantities.gate_scores import gate_scores
 from conoscope.samples import Sample, names_of
 from conoscope.statistics import at_least_single
@@ -34,17 +33,14 @@ def gate_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
 
 def _chosen(batch: Batch, so_far: Sample, size: int) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor]:
     """The examples of a batch that could enter, their ranks and names."""
-    words = (batch.real & (batch.kind > SPECIAL)).sum(-1)
-    fitting = ((words >= LEAST) & (batch.real.sum(-1) <= LONGEST)).nonzero()[:, 0]
-    ranks = batch.example_ranks[fitting]
-    chosen = so_far.entering(torch.zeros_like(ranks), ranks, (size, 1))
-    at = fitting[chosen]
-    return at, ranks[chosen], names_of([batch.ids[row] for row in at.tolist()]).to(at.device)
+    words = (batch.real & ~batch.special).sum(-1)
+    at, ranks = examples_entering(batch, so_far, size, (words >= LEAST) & (batch.real.sum(-1) <= LONGEST))
+    return at, ranks, names_of([batch.ids[row] for row in at.tolist()]).to(at.device)
 
 
 def _scores(trace: Trace, examples: Int[Tensor, " n"]) -> Float[Tensor, "n h m"]:
     batch, (maps, visible) = trace.batch, _maps_of(trace, examples)
-    real, special = batch.real[examples], (batch.real & (batch.kind <= SPECIAL))[examples]
+    real, special = batch.real[examples], batch.special[examples]
     first = torch.arange(real.shape[1], device=real.device) == batch.cls[examples, None]
     return gate_scores(at_least_single(maps), real & (~special | first), special, visible)
 

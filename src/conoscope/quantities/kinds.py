@@ -1,16 +1,17 @@
 """By kind: what each kind of token is given by attention, as weight and as what is mixed in (Kobayashi et al. 2020)."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.batches import Batch
+from conoscope.batches import Batch, first_place
 from conoscope.kinds import SEP
 from conoscope.looks import drawn_keys, drawn_weights
-from conoscope.quantities.base import Arrays, quantity
+from conoscope.quantities.attention import of_classifying
+from conoscope.quantities.base import ALL, Arrays, quantity, tokens_entering
 from conoscope.quantities.cones import kept, moments_of_lengths, of_lengths
 from conoscope.quantities.transformed import summed_norms, transformed, transformed_norms, values_of
-from conoscope.samples import NAME_BYTES, Sample
+from conoscope.samples import Sample, no_names
 from conoscope.traces import Trace
 
 OF_KIND = ("weight", "norm", "transformed")
@@ -21,10 +22,9 @@ PAIRS = 1024
 """Of how many pairs of each kind the weight and ‖f‖ are kept."""
 OCCURRENCES = 4096
 """Of how many tokens ‖f‖ and the weight that they receive are kept, for their frequency."""
-ALL = 2**62
 
 
-def one_hot(batch: Batch, dtype: torch.dtype) -> Float[Tensor, "b t k"]:
+def one_hot(batch: Batch, dtype: torch.dtype) -> Shaped[Tensor, "b t k"]:
     """1 where a token is of a kind."""
 
     def compute() -> Tensor:
@@ -103,19 +103,13 @@ def head_masses(trace: Trace) -> Arrays | None:
     kinds = one_hot(batch, received.dtype)
     all, by_sep = (received @ kinds[:, None]).unbind(2)
     separators = kinds[:, :, SEP].sum(1)[:, None]
-    first = received[:, :, 0].gather(-1, batch.real.int().argmax(-1)[:, None, None].expand(-1, received.shape[1], 1))[..., 0]
+    first = received[:, :, 0].gather(-1, first_place(batch.real)[:, None, None].expand(-1, received.shape[1], 1))[..., 0]
+    to_sep = ((all - by_sep)[..., SEP] / (length - separators)).where(separators > 0, torch.nan)
     told = (
-        self, previous, following, first / length, mean_entropy, _of_classifying(trace, entropy),
-        by_sep[..., SEP] / separators, (all - by_sep)[..., SEP] / (length - separators),
+        self, previous, following, first / length, mean_entropy, of_classifying(trace, entropy), by_sep[..., SEP] / separators,
+        to_sep,
     )  # fmt: skip
-    sep = told[-1].where(separators > 0, torch.nan)
-    return (torch.cat((torch.stack((*told[:-1], sep), dim=-1), all / length[:, None]), dim=-1),)
-
-
-def _of_classifying(trace: Trace, each: Float[Tensor, "b h t"]) -> Float[Tensor, "b h"]:
-    """What is told of the query that is classified from; NaN where there is none."""
-    at = trace.batch.cls[:, None, None]
-    return each.gather(-1, at.clamp_min(0).expand(-1, each.shape[1], 1)).where(at >= 0, torch.nan)[..., 0]
+    return (torch.cat((torch.stack(told, dim=-1), all / length[:, None]), dim=-1),)
 
 
 @quantity(looks=("paired",), sampled=True, sparse=True)
@@ -125,11 +119,11 @@ def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     if weights is None or norms is None:
         return None
     batch = trace.batch
-    at, ranks, groups = batch.once(("pairs of kinds", so_far.mark), lambda: _entering(batch, so_far, PAIRS, batch.named))
+    at, ranks, groups = batch.once(("pairs of kinds", so_far.mark), lambda: tokens_entering(batch, so_far, PAIRS, batch.named))
     if not len(at):
         return None
     both = torch.cat([_by_token(x, at) for x in (weights, norms)], dim=-1)
-    return groups, ranks, both, _no_names(at), PAIRS, ALL
+    return groups, ranks, both, no_names(len(at), at.device), PAIRS, ALL
 
 
 @quantity(looks=("received",), sampled=True, sparse=True)
@@ -139,30 +133,18 @@ def frequency_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     weights, norms = received_weights(trace), transformed_norms(trace)
     if weights is None or norms is None:
         return None
-    batch, none = trace.batch, torch.zeros_like(trace.batch.named)
-    at, ranks, groups = batch.once(("tokens by frequency", so_far.mark), lambda: _entering(batch, so_far, OCCURRENCES, none))
+    batch = trace.batch
+    at, ranks, groups = batch.once(("tokens by frequency", so_far.mark), lambda: tokens_entering(batch, so_far, OCCURRENCES))
     if not len(at):
         return None
     rank = torch.full(batch.real.shape, torch.nan, device=at.device) if batch.frequency is None else batch.frequency
     known = [x.flatten()[at].double() for x in (batch.inputs["input_ids"], batch.kind, rank)]
     means = [_by_token(x.mean(1, keepdim=True), at)[:, 0].double() for x in (norms, weights)]
-    return groups, ranks, torch.stack((*known, *means), dim=-1), _no_names(at), OCCURRENCES, 1
-
-
-def _entering(batch: Batch, so_far: Sample, size: int, groups: Int[Tensor, "b t"]) -> tuple[Tensor, Tensor, Tensor]:
-    """The tokens of a batch that could enter: their places in it laid out in one row, their ranks and groups."""
-    at = batch.real.flatten().nonzero()[:, 0]
-    ranks, of = batch.token_ranks.flatten()[at], groups.flatten()[at]
-    kept = so_far.entering(of, ranks, (size, ALL))
-    return at[kept], ranks[kept], of[kept]
+    return groups, ranks, torch.stack((*known, *means), dim=-1), no_names(len(at), at.device), OCCURRENCES, 1
 
 
 def _by_token(x: Float[Tensor, "b h t"], at: Int[Tensor, " n"]) -> Float[Tensor, "n h"]:
     return x.transpose(1, 2).flatten(0, 1)[at]
-
-
-def _no_names(at: Int[Tensor, " n"]) -> Tensor:
-    return torch.zeros(len(at), NAME_BYTES, dtype=torch.uint8, device=at.device)
 
 
 @quantity(sparse=True)

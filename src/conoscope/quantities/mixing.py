@@ -33,7 +33,7 @@ def mixing(trace: Trace, tokens: str) -> Arrays | None:
     ratios = {"attn_w": apart, "attnres_w": apart / 2, **_of_norms(trace, at, own)}
     none = torch.full_like(apart, torch.nan)
     found = torch.stack([ratios.get(name, none) for name in MIXING], dim=-1)
-    keep = one_hot(trace.batch, torch.float32).flatten(0, 1)[at, :, None] > 0
+    keep = trace.batch.once(("kinds of tokens", tokens), lambda: one_hot(trace.batch, torch.bool).flatten(0, 1)[at, :, None])
     return found[:, None].expand(-1, keep.shape[1], -1), keep.expand(-1, -1, len(MIXING))
 
 
@@ -95,9 +95,7 @@ def expansion(maps: Maps) -> Constant | None:
     last = after.new_zeros(after.shape[1]) if maps.output_bias is None else maps.output_bias
     whole = (value @ after).square().sum()
     right = whole + (bias @ after + last).square().sum() + 1
-    squares = [right]
+    published = right.new_tensor(torch.nan)
     if after.shape[0] == after.shape[1]:
-        squares.append(whole + (value @ last).square().sum() + (bias @ after).square().sum() + (bias @ last + 1).square())
-    width = float(len(value) + 1)
-    rates = [(square / width).sqrt() for square in squares]
-    return Constant.of(torch.stack([*rates, *[rates[0].new_tensor(torch.nan)] * (2 - len(rates))]))
+        published = whole + (value @ last).square().sum() + (bias @ after).square().sum() + (bias @ last + 1).square()
+    return Constant.of((torch.stack((right, published)) / (len(value) + 1)).sqrt())

@@ -1,12 +1,11 @@
 """The stream: what a layer adds to what it was given, and the shape of what it leaves."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.batches import Batch
-from conoscope.quantities.base import Arrays, drawn, quantity
-from conoscope.samples import NAME_BYTES, Sample
+from conoscope.quantities.base import Arrays, drawn, quantity, tokens_entering
+from conoscope.samples import Sample, no_names
 from conoscope.statistics import at_least_single
 from conoscope.traces import Trace
 
@@ -73,17 +72,8 @@ def stream_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     if trace.before is None or trace.hidden is None or trace.before.shape != trace.hidden.shape:
         return None
     # Which tokens are chosen is the same in every layer.
-    at, ranks = trace.batch.once(("pairs", so_far.mark), lambda: _chosen(trace.batch, so_far))
+    at, ranks, groups = trace.batch.once(("pairs", so_far.mark), lambda: tokens_entering(trace.batch, so_far, PAIRS))
     if not len(at):
         return None
     both = torch.cat([x.flatten(0, 1).index_select(0, at) for x in (trace.before, trace.hidden)], dim=-1)
-    names = torch.zeros(len(at), NAME_BYTES, dtype=torch.uint8, device=both.device)
-    return torch.zeros_like(ranks), ranks, at_least_single(both), names, PAIRS, 1
-
-
-def _chosen(batch: Batch, so_far: Sample) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
-    """The tokens of a batch that could enter: their places in it laid out in one row, and their ranks."""
-    at = drawn(batch, "real", batch.real.shape[1])
-    ranks = batch.token_ranks.flatten()[at]
-    chosen = so_far.entering(torch.zeros_like(ranks), ranks, (PAIRS, 1))
-    return at[chosen], ranks[chosen]
+    return groups, ranks, at_least_single(both), no_names(len(at), at.device), PAIRS, 1

@@ -1,29 +1,16 @@
-"""Resampling: 95 % intervals by drawing sentences anew, always the same draws."""
+"""Intervals: values of all sentences, and where they lie when sentences are drawn anew."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from conoscope.explaining.ranking import divided
+from conoscope.resampling import INTERVAL, weightings
 
 RESAMPLES = 1000
-INTERVAL = (0.025, 0.975)
-AT_ONCE = 1 << 22
-"""How many numbers are drawn at once: what bounds the memory."""
-
 Values = Mapping[Any, Float[np.ndarray, " r"]]
-
-
-def weightings(sentences: int, resamples: int, width: int) -> Iterator[Float[np.ndarray, "_ s"]]:
-    """How often each sentence is drawn in each resample, some resamples at a time; `width`: the numbers that each takes."""
-    chance = np.random.default_rng(0)
-    step = max(1, AT_ONCE // max(width, sentences, 1))
-    for begin in range(0, resamples, step):
-        rows = min(step, resamples - begin)
-        drawn = chance.integers(sentences, size=(rows, sentences)) + sentences * np.arange(rows)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
 def estimated(
