@@ -7,7 +7,7 @@ import pytest
 
 from conoscope.cli import main
 from conoscope.corpora import Example
-from conoscope.figures import positions
+from conoscope.figures.positions import positions
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import measure
 

@@ -23,11 +23,12 @@ FLOORS = (
     {"quantities", "maps", "weights", "building", "resuming"},
     {"tally"},
     {"measures"},
+    {"figures"},
     {"result"},
     {"checkpoint", "card", "provenance"},
     {"pipeline", "train", "compare", "callback", "gates", "explaining", "shared_arguments"},
     {"seeds", "explaining_arguments"},
-    {"demo", "catalogue", "describe", "arguments", "figures"},
+    {"demo", "catalogue", "describe", "arguments", "gathering"},
     {"survey"},
     {"cli"},
 )

@@ -160,10 +160,9 @@ def _compare_options(command: argparse.ArgumentParser) -> None:
 
 def _figure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "name", choices=("positions", "capacity"),
-        help="positions: products of sinusoidal positions; capacity: cosines between class directions",
+        "name", help="a figure (conoscope list figures), as sim, class-cones or gates",
     )  # fmt: skip
-    command.add_argument("results", nargs="*", metavar="OUT", help="capacity: folders written by conoscope measure")
+    command.add_argument("results", nargs="*", metavar="OUT", help="folders written by conoscope measure; none for positions")
     command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
     command.add_argument("--count", type=positive, default=100, help="positions: how many")
     command.add_argument("--width", type=positive, default=50, help="positions: coordinates of each")

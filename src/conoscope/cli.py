@@ -51,9 +51,10 @@ def _compare(given: argparse.Namespace) -> None:
 
 
 def _figure(given: argparse.Namespace) -> None:
-    from conoscope.figures import capacity, positions, save
+    from conoscope.figures import positions, save
+    from conoscope.gathering import figure_of
 
-    chart = positions(given.count, given.width) if given.name == "positions" else capacity(given.results)
+    chart = positions(given.count, given.width) if given.name == "positions" else figure_of(given.name, given.results)
     print(save(chart, given.out))
 
 

@@ -1,0 +1,103 @@
+"""Figure: a name, the tables it draws, and a function from those tables to a chart."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from conoscope.figures.theme import themed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tables = Mapping[str, "pd.DataFrame"]
+"""Tables by name, as `Result.tables`; of several results each has a column `run` that names the result."""
+Chart = Any
+"""A chart of Altair; a layered, joined or faceted one too."""
+Draw = Callable[[Tables], "Chart | None"]
+
+QUESTIONS = {
+    "cones": "Do the vectors gather into a cone?",
+    "classes": "Does the direction tell the class?",
+    "heads": "What do the heads do?",
+    "mixing": "What is mixed in?",
+    "stream": "What does each layer add?",
+    "words": "Which words count?",
+    "training": "What does training change?",
+}
+"""What a figure helps to answer."""
+DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure by name: `draw` takes tables and gives a chart, or None where they hold nothing to draw."""
+
+    name: str
+    needs: tuple[str, ...]
+    question: str
+    draw: Draw
+
+    @property
+    def title(self) -> str:
+        """The first line of its docstring, without the full stop."""
+        return (self.draw.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+    @property
+    def caption(self) -> str:
+        """The rest of its docstring: how to read it."""
+        return " ".join((self.draw.__doc__ or "").split("\n\n", 1)[-1].split())
+
+    def fits(self, tables: Tables) -> bool:
+        """Whether the tables that it draws are there."""
+        return all(name_of(tables, need) is not None for need in self.needs)
+
+
+FIGURES: dict[str, Figure] = {}
+
+
+def figure(*needs: str, question: str) -> Callable[[Draw], Draw]:
+    """Enter a drawing under its own name, with dashes; what it draws gets the one theme.
+
+    The first line of its docstring is the figure's title, the rest its caption, which says how to read it.
+    """
+
+    def enter(draw: Draw) -> Draw:
+        @wraps(draw)
+        def drawn(tables: Tables) -> Chart | None:
+            chart = draw(tables)
+            return None if chart is None else themed(chart)
+
+        name = draw.__name__.replace("_", "-")
+        FIGURES[name] = Figure(name, needs, question, drawn)
+        return drawn
+
+    return enter
+
+
+def name_of(tables: Tables, name: str) -> str | None:
+    """The name under which a table is there: its own, or that with options; None where it is not."""
+    return next((found for found in tables if found == name or found.startswith(f"{name}:")), None)
+
+
+def table_of(tables: Tables, name: str, *columns: str) -> "pd.DataFrame":
+    """A table with its column `run`, of those columns alone where some are named, without rows that have no value.
+
+    Numbers are rounded: a page holds no more digits than an eye sees.
+    """
+    found = name_of(tables, name)
+    assert found is not None, f"no table {name}"
+    frame = tables[found] if "run" in tables[found] else tables[found].assign(run="")
+    there = frame.dropna(subset="value") if "value" in frame else frame
+    chosen = there[["run", *columns]] if columns else there
+    floats = chosen.select_dtypes("float").columns
+    return chosen.assign(**{column: [_rounded(number) for number in chosen[column]] for column in floats})
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")
+
+
+def runs_of(frame: "pd.DataFrame") -> list[str]:
+    """The runs of a table, in its order."""
+    return list(frame["run"].unique())

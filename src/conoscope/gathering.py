@@ -1,0 +1,158 @@
+"""Gathering: what measure, plausibility, faithfulness and explain wrote, as tables of named runs."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.figures import FIGURES
+from conoscope.figures.base import Chart
+from conoscope.result import Result, read_provenance
+from conoscope.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HUMAN = "human"
+"""The map of what people marked."""
+GENERIC = ("model", "best", "final", "checkpoint")
+"""Names of folders that tell nothing without the folder above."""
+TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors")
+"""What is told of a model's training, where it is known."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tables of one model, where they come from, and what the run is called beside others."""
+
+    name: str
+    source: str
+    provenance: Mapping[str, Any]
+    tables: Mapping[str, "pd.DataFrame"]
+
+
+def gather(sources: Sequence["Result | str | Path"]) -> list[Run]:
+    """What each source holds: a result, a folder that was written by measure, plausibility or faithfulness, or a file of
+    explanations; each under a name of its own."""
+    return _named([_run(source) for source in sources])
+
+
+def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
+    """The tables of all runs, each with a column `run`, and a table `runs` that says what each run is of."""
+    import pandas as pd
+
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for run in runs:
+        for name, frame in {**run.tables, "runs": pd.DataFrame([_described(run)])}.items():
+            frames.setdefault(name, []).append(frame.assign(run=run.name))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+
+
+def figure_of(name: str, sources: Sequence["Result | str | Path"]) -> Chart:
+    """A figure by name, of what the sources hold."""
+    if name not in FIGURES:
+        raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
+    if not sources:
+        raise OutputError(f"a figure of {name} needs a folder; give one written by conoscope measure -o")
+    figure, tables = FIGURES[name], together(gather(sources))
+    chart = figure.draw(tables) if figure.fits(tables) else None
+    if chart is None:
+        raise MeasureError(f"there is nothing to draw {name} from; it needs {one_of(figure.needs)}, there is {one_of(tables)}")
+    return chart
+
+
+def _run(source: "Result | str | Path") -> Run:
+    if isinstance(source, Result):
+        return Run("", "", source.provenance, source.tables)
+    where = Path(source)
+    if where.is_file():
+        return Run(where.stem, str(where), {}, {"explanations": read_explanations(where)})
+    provenance = read_provenance(where)
+    if (where / "tally.json").is_file():
+        return Run("", str(where), provenance, Result.load(where).tables)
+    return Run("", str(where), provenance, _judged_tables(where))
+
+
+def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
+    import pandas as pd
+
+    tables = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+    if not tables:
+        raise OutputError(
+            f"{folder} holds no tables; expected a folder written by conoscope measure, plausibility or faithfulness"
+        )
+    return tables
+
+
+def read_explanations(path: Path) -> "pd.DataFrame":
+    """A row for each word and map of a file written by conoscope explain: example, place, word, map, value, label, predicted.
+
+    What people marked is a map of its own, `human`.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                number += 1
+                rows += _words_of(json.loads(line))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        at = f", line {number}" if number else ""
+        raise OutputError(
+            f"no explanations can be read from {path}{at}: {error}; expected a file written by conoscope explain -o"
+        ) from error
+    return pd.DataFrame(rows, columns=["example", "place", "word", "map", "value", "label", "predicted"])
+
+
+def _words_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    said = {"example": str(record["id"]), "label": record["label"], "predicted": record["predicted"]}
+    marked = {HUMAN: record["rationale"]} if record.get("rationale") else {}
+    return [
+        {**said, "place": place, "word": word, "map": name, "value": None if score is None else float(score)}
+        for name, scores in {**record["maps"], **marked}.items()
+        for place, (word, score) in enumerate(zip(record["words"], scores, strict=True))
+    ]
+
+
+def _named(runs: list[Run]) -> list[Run]:
+    """Each run under the shortest kind of name that tells all models apart: the model's, the model's with the corpus's, or
+    the folder. Runs of one model on one corpus share a name where their tables do not clash."""
+    kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
+    for kind in kinds:
+        names = [kind(run) for run in runs]
+        seen = [(name, table) for name, run in zip(names, runs, strict=True) for table in run.tables]
+        if len(seen) == len(set(seen)):
+            break
+    else:
+        names = [f"{number}: {name}" for number, name in enumerate(names, 1)]
+    return [replace(run, name=printable(name)) for name, run in zip(names, runs, strict=True)]
+
+
+def _model_name(run: Run) -> str:
+    if "model" not in run.provenance:
+        return run.name
+    parts = Path(run.provenance["model"]["name"]).parts
+    return "/".join(parts[-2:] if parts[-1] in GENERIC else parts[-1:])
+
+
+def _model_on_corpus(run: Run) -> str:
+    corpus = run.provenance.get("corpus", {})
+    on = ":".join(part for part in (corpus.get("name"), corpus.get("split")) if part)
+    return f"{_model_name(run)} on {on}" if on else _model_name(run)
+
+
+def _described(run: Run) -> dict[str, Any]:
+    model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
+    training = model.get("training") or {}
+    return {
+        "model": model.get("name"),
+        "type": model.get("type"),
+        "corpus": corpus.get("name"),
+        "split": corpus.get("split"),
+        "examples": run.provenance.get("seen", {}).get("examples"),
+        **{name: training.get(name) for name in TRAINED},
+    }
