@@ -20,7 +20,7 @@ import transformers
 
 from conoscope.corpora import load_corpus, splits_of
 from conoscope.pipeline import Options, measure
-from conoscope.train import Training, train
+from conoscope.training import Training, train
 
 TOPICS = [(classes, width, seed) for classes in (5, 20, 80) for width in (16, 64) for seed in range(3)]
 

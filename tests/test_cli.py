@@ -17,7 +17,7 @@ from conoscope.arguments import COMMANDS, parser
 from conoscope.cli import main
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options
-from conoscope.train import Training
+from conoscope.training import Training
 
 
 def python(code: str) -> str:

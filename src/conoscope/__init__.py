@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from conoscope.errors import ConoscopeError
     from conoscope.loading import LoadedModel, load_model
     from conoscope.pipeline import Options, measure, merge
+    from conoscope.reporting import report
     from conoscope.result import Result
     from conoscope.tally import Tally
-    from conoscope.traces import Trace
-    from conoscope.train import Training, train
+    from conoscope.training import Training, train
     from conoscope.vectors import load_vectors
 
 _HOME = {
@@ -28,13 +28,13 @@ _HOME = {
     **dict.fromkeys(("Columns", "Corpus", "Example", "load_corpus"), "corpora"),
     **dict.fromkeys(("LoadedModel", "load_model"), "loading"),
     **dict.fromkeys(("Options", "measure", "merge"), "pipeline"),
-    **dict.fromkeys(("Training", "train"), "train"),
+    **dict.fromkeys(("Training", "train"), "training"),
     "ConoscopeError": "errors",
     "GeometryCallback": "callback",
     "Result": "result",
     "Tally": "tally",
-    "Trace": "traces",
     "load_vectors": "vectors",
+    "report": "reporting",
 }
 
 __all__ = [
@@ -48,13 +48,13 @@ __all__ = [
     "Options",
     "Result",
     "Tally",
-    "Trace",
     "Training",
     "load_corpus",
     "load_model",
     "load_vectors",
     "measure",
     "merge",
+    "report",
     "traces_of",
     "train",
     "verify",

@@ -25,11 +25,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "conoscope faithfulness runs/pure bistro:test --map attention -o out/",
     ),
     "compare": ("compare models on a corpus: accuracy, F1, paired tests", "conoscope compare runs/a runs/b --corpus bistro:test"),
-    "figure": ("draw a figure", "conoscope figure positions -o positions.svg"),
+    "report": ("write one page of HTML with every figure and table", "conoscope report out/ -o report.html"),
+    "figure": ("draw a figure", "conoscope figure sim out/ -o sim.pdf"),
     "gates": ("show what kind of gate each head is, by any thresholds", "conoscope gates out/ --threshold open.entropy=0.7"),
     "corpus": ("show what is in a corpus: counts, balance, lengths, samples", "conoscope corpus imdb --data-dir data/"),
     "fetch": ("download a corpus or word vectors", "conoscope fetch imdb"),
-    "list": ("list the measures, maps, corpora or presets", "conoscope list measures"),
+    "list": ("list the measures, maps, figures, corpora or presets", "conoscope list measures"),
 }
 
 
@@ -51,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
         "plausibility": plausibility_options,
         "faithfulness": faithfulness_options,
         "compare": _compare_options,
+        "report": _report_options,
         "figure": _figure_options,
         "gates": _gates_options,
         "corpus": _corpus_options,
@@ -158,6 +160,16 @@ def _compare_options(command: argparse.ArgumentParser) -> None:
     data_options(command)
 
 
+def _report_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "results", nargs="+", metavar="OUT",
+        help="folders written by conoscope measure, plausibility or faithfulness, and files of conoscope explain; several models "
+        "are shown side by side",
+    )  # fmt: skip
+    command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="the page to write")
+    command.add_argument("--title", help="of the page; default what was measured")
+
+
 def _figure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "name", help="a figure (conoscope list figures), as sim, class-cones or gates",
@@ -191,4 +203,4 @@ def _fetch_options(command: argparse.ArgumentParser) -> None:
 
 
 def _list_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("what", choices=("measures", "maps", "corpora", "presets"), help="what to list")
+    command.add_argument("what", choices=("measures", "maps", "figures", "corpora", "presets"), help="what to list")

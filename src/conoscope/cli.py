@@ -24,7 +24,7 @@ def _demo(given: argparse.Namespace) -> None:
 def _train(given: argparse.Namespace) -> None:
     from conoscope.corpora import splits_of
     from conoscope.seeds import train_seeds
-    from conoscope.train import Training, train
+    from conoscope.training import Training, train
 
     settings = Training(**_options(given, Training), progress=True)
 
@@ -56,6 +56,12 @@ def _figure(given: argparse.Namespace) -> None:
 
     chart = positions(given.count, given.width) if given.name == "positions" else figure_of(given.name, given.results)
     print(save(chart, given.out))
+
+
+def _report_page(given: argparse.Namespace) -> None:
+    from conoscope.reporting import report
+
+    print(report(given.results, given.out, given.title))
 
 
 def _measure(given: argparse.Namespace) -> None:
@@ -184,6 +190,7 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
     "faithfulness": _faithfulness,
     "compare": _compare,
     "figure": _figure,
+    "report": _report_page,
     "gates": _gates,
     "corpus": _corpus,
     "fetch": _fetch,

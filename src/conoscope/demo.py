@@ -1,4 +1,4 @@
-"""The demonstration: train on bistro, measure, write the tables. No download."""
+"""The demonstration: train on bistro, measure, write the tables and the report. No download."""
 
 import json
 from dataclasses import replace
@@ -8,15 +8,21 @@ import torch
 
 from conoscope.corpora import load_corpus, splits_of
 from conoscope.errors import OutputError
+from conoscope.explaining import explain, write_explanations
 from conoscope.pipeline import Options, measure
-from conoscope.train import Training, train
+from conoscope.reporting import report
+from conoscope.training import Training, train
 
 SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
+MAPS = ("attention", "norms", "rollout", "gradient")
+EXPLAINED = 6
+"""How many texts are shown word by word."""
 QUICK = Training(epochs=12, patience=4, progress=True)
 
 
 def demo(out: Path, seed: int = 0) -> None:
-    """Train `pure-attention` on bistro (or take the model of an earlier demonstration), measure it, print the tables."""
+    """Train `pure-attention` on bistro (or take the model of an earlier demonstration), measure it, print the tables, and
+    write the report."""
     # A model this small gains nothing from a second thread, and loses much where the machine is busy.
     torch.set_num_threads(1)
     model = out / "model"
@@ -29,5 +35,9 @@ def demo(out: Path, seed: int = 0) -> None:
             f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"
         )
     print(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['model']['epochs']} epochs")
-    result = measure(str(model), load_corpus("bistro:test", seed=seed), options=Options(progress=True), out=out / "tables")
+    texts = load_corpus("bistro:test", seed=seed)
+    result = measure(str(model), texts, options=Options(progress=True), out=out / "tables")
     print(f"\n{result.summary(SHOWN)}\n\nmodel in {model}, tables of all measures in {out / 'tables'}")
+    write_explanations(explain(str(model), texts.first(EXPLAINED), MAPS), out / "words.jsonl")
+    page = report([out / "tables", out / "words.jsonl"], out / "report.html")
+    print(f"report: {page.resolve().as_uri()}")

@@ -108,7 +108,7 @@ def read_explanations(path: Path) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["example", "place", "word", "map", "value", "label", "predicted"])
 
 
-def _words_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _words_of(record: Any) -> list[dict[str, Any]]:
     said = {"example": str(record["id"]), "label": record["label"], "predicted": record["predicted"]}
     marked = {HUMAN: record["rationale"]} if record.get("rationale") else {}
     return [

@@ -15,6 +15,7 @@ from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.kinds import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
+from conoscope.showing import shown
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
 from conoscope.terminal import printable
@@ -96,6 +97,10 @@ class Result:
             first.setdefault((table.partition(".")[0], options), name)
         chosen = names or list(first.values())
         return "\n\n".join(_summarized(name, self[name]) for name in chosen)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return shown(self.tables, self.provenance)
 
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:

@@ -14,7 +14,7 @@ from conoscope.encoding import labelled
 from conoscope.errors import OutputError
 from conoscope.resuming import differ, identity, of_data
 from conoscope.settings import Training
-from conoscope.train import train
+from conoscope.training import train
 
 SCORES = ("accuracy", "macro_f1", "loss")
 

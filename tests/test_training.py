@@ -19,7 +19,7 @@ from conoscope.errors import CorpusError, ModelError, OutputError
 from conoscope.loading import load_for_training, load_model
 from conoscope.pipeline import Options, measure
 from conoscope.seeds import train_seeds
-from conoscope.train import Training, train
+from conoscope.training import Training, train
 
 QUICK = Training(layers=1, width=16, epochs=4, patience=2, learning_rate=1e-2, batch_size=16, device="cpu")
 
@@ -261,7 +261,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
     settings = replace(QUICK, epochs=5, patience=5, entropy_penalty=penalty)
     whole = load_model(train(splits, tmp_path / "whole", settings).folder).digest()
     with monkeypatch.context() as patched:
-        patched.setattr("conoscope.train._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])
+        patched.setattr("conoscope.training._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])
         with pytest.raises(KeyboardInterrupt):
             train(splits, tmp_path / "run", settings)
     with pytest.raises(OutputError, match="holds a run that was stopped; --resume goes on with it"):
@@ -320,7 +320,7 @@ def test_a_checkpoint_under_dropout_and_penalty_goes_on_to_the_same_weights(
     settings = Training(checkpoint=str(minilm_folder), epochs=2, batch_size=8, device="cpu", max_length=16, entropy_penalty=0.1)
     whole = load_model(train(few, tmp_path / "whole", settings).folder).digest()
     with monkeypatch.context() as patched:
-        patched.setattr("conoscope.train._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop(6)])
+        patched.setattr("conoscope.training._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop(6)])
         with pytest.raises(KeyboardInterrupt):
             train(few, tmp_path / "run", settings)
     assert load_model(train(few, tmp_path / "run", replace(settings, resume=True)).folder).digest() == whole

@@ -1,0 +1,51 @@
+"""Showing: a result as a piece of HTML, for notebooks; a report says more."""
+
+import base64
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from conoscope.figures import FIGURES, Tables, svg
+from conoscope.findings import find
+from conoscope.terminal import printable
+
+SHOWN = ("sim", "entropy", "class-cones")
+"""The figures that a notebook shows, where there is something to draw."""
+
+
+def shown(tables: Tables, provenance: Mapping[str, Any]) -> str:
+    """What was measured, what is worth knowing of it, some figures, and the names of the tables."""
+    findings = "".join(f"<li>{_text(found.text)}</li>" for found in find(tables))
+    names = ", ".join(f"<code>{_text(name)}</code>" for name in tables)
+    return "".join(
+        (
+            f"<p><b>{_text(_measured(provenance))}</b></p>",
+            f"<ul>{findings}</ul>" if findings else "",
+            *(_drawn(name, tables) for name in SHOWN if name in FIGURES and FIGURES[name].fits(tables)),
+            f"<p>Tables: {names}</p>" if names else "<p>No tables: nothing was counted.</p>",
+        )
+    )
+
+
+def _measured(provenance: Mapping[str, Any]) -> str:
+    """The model, the corpus and how many texts."""
+    corpus = ":".join(part for part in (provenance["corpus"].get("name"), provenance["corpus"].get("split")) if part)
+    seen = provenance["seen"]["examples"]
+    return f"{provenance['model']['name']} on {corpus}, {seen} texts" if corpus else provenance["model"]["name"]
+
+
+def _drawn(name: str, tables: Tables) -> str:
+    figure = FIGURES[name]
+    chart = figure.draw(tables)
+    if chart is None:
+        return ""
+    # As an image: the ids and styles of one drawing cannot meet those of another, nor a dark page its dark letters.
+    source = base64.b64encode(svg(chart).encode()).decode()
+    return (
+        f'<figure><figcaption>{_text(figure.title)}</figcaption><img alt="{_text(figure.title)}. {_text(figure.caption)}" '
+        f'style="background: white; max-width: 100%" src="data:image/svg+xml;base64,{source}"></figure>'
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
