@@ -47,6 +47,18 @@ def test_one_run_is_called_by_its_model_and_equal_ones_are_numbered(measured: Pa
     assert gather([folder])[0].name == "seed-0/model"
 
 
+def test_runs_may_be_given_names(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Result.load(measured)
+    assert [run.name for run in gather({"before": result, "after": measured})] == ["before", "after"]
+    assert [run.name for run in gather([f"before={measured}", f"after={measured}"])] == ["before", "after"]
+    monkeypatch.chdir(measured.parent)
+    measured.rename("a=b")
+    try:
+        assert gather(["a=b"])[0].source == "a=b"
+    finally:
+        Path("a=b").rename(measured)
+
+
 def test_a_name_cannot_steer_a_terminal(measured: Path) -> None:
     result = Result.load(measured)
     steering = Result(result.tally, {**result.provenance, "model": {**result.provenance["model"], "name": "a\x1b[2J\u202eb"}})

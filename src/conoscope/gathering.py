@@ -33,10 +33,24 @@ class Run:
     tables: Mapping[str, "pd.DataFrame"]
 
 
-def gather(sources: Sequence["Result | str | Path"]) -> list[Run]:
-    """What each source holds: a result, a folder that was written by measure, plausibility or faithfulness, or a file of
-    explanations; each under a name of its own."""
-    return _named([_run(source) for source in sources])
+Source = Result | str | Path
+"""A result, a folder that was written by measure, plausibility or faithfulness, or a file of explanations."""
+
+
+def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
+    """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
+    the runs apart."""
+    given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
+    return _named([(name, _run(source)) for name, source in given])
+
+
+def _given_name(source: Source) -> tuple[str, Source]:
+    """`before=out/` is `out/` under the name `before`, where there is nothing at `before=out/` itself."""
+    if isinstance(source, str) and not Path(source).exists():
+        name, equals, path = source.partition("=")
+        if equals and "/" not in name:
+            return name, path
+    return "", source
 
 
 def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
@@ -50,7 +64,7 @@ def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
-def figure_of(name: str, sources: Sequence["Result | str | Path"]) -> Chart:
+def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
     """A figure by name, of what the sources hold."""
     if name not in FIGURES:
         raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
@@ -63,12 +77,12 @@ def figure_of(name: str, sources: Sequence["Result | str | Path"]) -> Chart:
     return chart
 
 
-def _run(source: "Result | str | Path") -> Run:
+def _run(source: Source) -> Run:
     if isinstance(source, Result):
         return Run("", "", source.provenance, source.tables)
     where = Path(source)
     if where.is_file():
-        return Run(where.stem, str(where), {}, {"explanations": read_explanations(where)})
+        return Run("", str(where), {}, {"explanations": read_explanations(where)})
     provenance = read_provenance(where)
     if (where / "tally.json").is_file():
         return Run("", str(where), provenance, Result.load(where).tables)
@@ -118,23 +132,23 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _named(runs: list[Run]) -> list[Run]:
-    """Each run under the shortest kind of name that tells all models apart: the model's, the model's with the corpus's, or
-    the folder. Runs of one model on one corpus share a name where their tables do not clash."""
+def _named(runs: list[tuple[str, Run]]) -> list[Run]:
+    """Each run under the name that it was given, else under the shortest kind of name that tells all apart: the model's, the
+    model's with the corpus's, or the folder. What is of one model stands under one name where tables do not clash."""
     kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
     for kind in kinds:
-        names = [kind(run) for run in runs]
-        seen = [(name, table) for name, run in zip(names, runs, strict=True) for table in run.tables]
+        names = [name or kind(run) for name, run in runs]
+        seen = [(name, table) for name, (_, run) in zip(names, runs, strict=True) for table in run.tables]
         if len(seen) == len(set(seen)):
             break
     else:
         names = [f"{number}: {name}" for number, name in enumerate(names, 1)]
-    return [replace(run, name=printable(name)) for name, run in zip(names, runs, strict=True)]
+    return [replace(run, name=printable(name)) for name, (_, run) in zip(names, runs, strict=True)]
 
 
 def _model_name(run: Run) -> str:
     if "model" not in run.provenance:
-        return run.name
+        return Path(run.source).stem
     parts = Path(run.provenance["model"]["name"]).parts
     return "/".join(parts[-2:] if parts[-1] in GENERIC else parts[-1:])
 
