@@ -362,7 +362,7 @@ def read(traces: list[Trace]) -> dict[str, pd.DataFrame]:
 
 
 def assert_same(one: dict[str, pd.DataFrame], other: dict[str, pd.DataFrame], tolerance: float) -> None:
-    assert one.keys() == other.keys() == {"gates", "gates.names"}
+    assert one.keys() == other.keys() == {"gates", "gates.names", "gates.maps"}
     for name, frame in one.items():
         pd.testing.assert_frame_equal(frame, other[name], rtol=0, atol=tolerance)
 

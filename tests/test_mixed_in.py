@@ -199,6 +199,57 @@ def test_what_a_causal_query_cannot_see_is_no_pair() -> None:
     assert found[1, 1, "other"]["n"] == int(seen.sum()) < int((batch.named == NAMES.index("other")).sum())
 
 
+def single_keys(traces: list[Trace]) -> dict[tuple[int, str], list[tuple[int, float, float]]]:
+    """Head, α and ‖f‖ of the 32 keys with the smallest hash that their drawn query sees, by layer and kind."""
+    found: dict[tuple[int, str], list[tuple[int, float, float]]] = {}
+    batch = traces[0].batch
+    queries = drawn_queries(batch)
+    for trace in traces[1:]:
+        for kind in NAMES:
+            hashed = []
+            for row, text in enumerate(texts(trace)):
+                for j in text.of(kind):
+                    rank, heads = int(batch.token_ranks[row, j]), text.a[:, int(queries[row, j]), j]
+                    if any(heads > 0):
+                        head = rank % len(heads)
+                        hashed.append((rank, (head + 1, heads[head], length(text.f[head, j]))))
+            found[trace.layer, kind] = [told for _, told in sorted(hashed)[:32]]
+    return found
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "albert"])
+def test_single_keys_are_those_of_the_smallest_hashes_that_a_query_sees(name: str) -> None:
+    traces = traces_of(tiny(name, torch.float64), of_kinds((40, 38, 37, 36, 23, 5)))
+    frame = read("norms", traces)["norms.tokens"]
+    assert list(frame.columns) == ["measure", "site", "layer", "head", "kind", "value", "sd", "n", "weight", "norm"]
+    expected = single_keys(traces)
+    assert len(frame) == sum(map(len, expected.values()))
+    assert max(map(len, expected.values())) == 32
+    for (layer, kind), each in expected.items():
+        rows = frame[(frame["layer"] == layer) & (frame["kind"] == kind)]
+        assert rows["head"].tolist() == [head for head, _, _ in each]
+        for column, values in (
+            ("weight", [a for _, a, _ in each]),
+            ("value", [f for _, _, f in each]),
+            ("norm", [a * f for _, a, f in each]),
+        ):
+            np.testing.assert_allclose(rows[column].to_numpy(float), values, rtol=0, atol=1e-9)
+
+
+def test_single_keys_are_the_same_in_every_layer_however_the_corpus_is_cut(minilm64: LoadedModel, sentences: Corpus) -> None:
+    whole = measure(minilm64, sentences, ["norms"])["norms.tokens"]
+    for _, rows in whole.groupby("kind"):
+        heads = [of_layer["head"].tolist() for _, of_layer in rows.groupby("layer")]
+        assert len(heads) == 6
+        assert all(each == heads[0] for each in heads)
+        assert len(set(heads[0])) > 8
+    parts = [measure(minilm64, sentences, ["norms"], Options(batch_size=5, shard=(number, 3))) for number in (2, 3, 1)]
+    merged = (parts[0] + parts[1] + parts[2])["norms.tokens"]
+    assert merged[["layer", "head", "kind"]].equals(whole[["layer", "head", "kind"]])
+    for column in ("value", "weight", "norm"):
+        np.testing.assert_allclose(merged[column].to_numpy(float), whole[column].to_numpy(float), rtol=0, atol=1e-9)
+
+
 def test_ranks_share_the_mean_where_numbers_are_equal() -> None:
     assert ranks(torch.tensor([3.0, 1.0, 3.0, 2.0, 3.0]).double()).tolist() == [4.0, 1.0, 4.0, 2.0, 4.0]
 

@@ -226,14 +226,14 @@ def _named(row: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str,
 
 def _part_rows(asked: Request, how: Table, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
     for reading in _readings(how, part, {name: dict(tally.of(need)) for name, need in part.needs.items()}):
-        for head in range(len(reading.value)):
+        for head, numbers in enumerate(_numbers(reading)):
             yield {
                 "measure": asked.measure.name,
                 "site": part.keys.get("site", "weights"),
                 "layer": reading.keys["layer"],
                 "head": head + 1 if part.by_head else None,
                 **{key: value for key, value in {**part.keys, **reading.keys}.items() if key not in ("site", "layer")},
-                **_numbers(reading, head),
+                **numbers,
             }
 
 
@@ -255,16 +255,11 @@ def _each(found: Reading | Iterable[Reading]) -> Iterable[Reading]:
     return [found] if isinstance(found, Reading) else found
 
 
-def _numbers(reading: Reading, head: int) -> dict[str, Any]:
-    """The numbers of one row; where nothing was counted there is no value."""
-    n = int(reading.n[head])
-    more = {name: array[head] for name, array in reading.more.items()}
-    return {
-        "value": float(reading.value[head]) if n else None,
-        "sd": float(reading.sd[head]),
-        "n": n,
-        **{name: item.item() if isinstance(item, Tensor) else item for name, item in more.items()},
-    }
+def _numbers(reading: Reading) -> Iterator[dict[str, Any]]:
+    """The numbers of each row; where nothing was counted there is no value."""
+    more = {name: column.tolist() if isinstance(column, Tensor) else column for name, column in reading.more.items()}
+    for row, (value, sd, n) in enumerate(zip(*(x.tolist() for x in (reading.value, reading.sd, reading.n)), strict=True)):
+        yield {"value": value if n else None, "sd": sd, "n": int(n), **{name: column[row] for name, column in more.items()}}
 
 
 def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any]) -> None:

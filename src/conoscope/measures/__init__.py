@@ -12,6 +12,7 @@ from conoscope.measures import (  # noqa: F401  enters them
     mixing,
     nearest,
     norms,
+    plane,
     spectrum,
     stream,
     words,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, STRONG
+from conoscope.quantities.gates import GRID
 from conoscope.samples import Sample
 from conoscope.tally import Need
 
@@ -119,10 +120,14 @@ def gates(maps: Sample) -> Iterator[Reading]:
     Means over at most 16 examples of the corpus (`examples`), drawn by hash, with at least 4 words and at most 512 tokens.
     """
     for name, values in scores_of(maps).items():
-        count = (~values.isnan()).sum(0)
-        mean = values.nanmean(0)
-        spread = (values - mean).square().nansum(0) / (count - 1)
-        yield Reading(mean, spread.where(count > 1, torch.nan).sqrt(), count).with_keys(score=name)
+        yield _over_examples(values).with_keys(score=name)
+
+
+def _over_examples(values: Float[Tensor, "k h"]) -> Reading:
+    """Mean, standard deviation and number of what is there."""
+    count, mean = (~values.isnan()).sum(0), values.nanmean(0)
+    spread = (values - mean).square().nansum(0) / (count - 1)
+    return Reading(mean, spread.where(count > 1, torch.nan).sqrt(), count)
 
 
 @also_reads("gates.names", _names_parts, within=(0, 1))
@@ -131,3 +136,20 @@ def gates_names(maps: Sample, limits: Thresholds) -> Reading:
     names, stability = names_of_heads(maps, limits)
     count = torch.full(stability.shape, len(maps.ranks))
     return Reading(stability, torch.full_like(stability, torch.nan), count, {"gates": names})
+
+
+def _maps_parts(examples: str) -> Iterator[Part]:
+    yield Part({}, True, {"maps": Need.of(Sample, "pooled_maps", examples=examples)})
+
+
+@also_reads("gates.maps", _maps_parts, within=(0, 1))
+def gates_maps(maps: Sample) -> Iterator[Reading]:
+    """The mean attention map of each head over the same examples, on a grid of 16 x 16 places relative to the text.
+
+    The first and the last place are those of the first and the last token, special ones too; the tokens between share the
+    others evenly. Rows (`query`) add up to 1 over `key`, both counted from 1.
+    """
+    each = maps.values.double().unflatten(1, (-1, GRID, GRID))
+    for query in range(GRID):
+        for key in range(GRID):
+            yield _over_examples(each[:, :, query, key]).with_keys(query=query + 1, key=key + 1)

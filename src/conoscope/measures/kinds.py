@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import inf, nan
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.kinds import SPECIAL
@@ -14,6 +14,9 @@ from conoscope.quantities.kinds import HEADS, OF_KIND
 from conoscope.samples import Sample
 from conoscope.statistics import Counts, Moments, Range
 from conoscope.tally import Need
+
+TOKENS = 32
+"""How many keys of each kind are told one by one."""
 
 
 def _parts() -> Iterator[Part]:
@@ -66,14 +69,21 @@ def cancel_out(pairs: Mapping[int, Sample], by_head: bool) -> Iterator[Reading]:
     """
     of_kind: dict[int, list[Tensor]] = {}
     for layer, here in pairs.items():
-        for kind in here.groups.unique().tolist():
-            both = here.values[here.groups == kind].double().unflatten(-1, (2, -1))
-            both = both[(both[:, 0] > 0).any(-1)]
+        for kind, _, both in _seen_pairs(here):
             yield _correlated(both, by_head).with_keys(layer=layer, kind=kind)
             of_kind.setdefault(kind, []).append(both.transpose(1, 2).reshape(-1, 2, 1))
     for kind, parts in sorted(of_kind.items()):
         if not by_head:
             yield _correlated(torch.cat(parts), by_head).with_keys(layer=None, kind=kind)
+
+
+def _seen_pairs(pairs: Sample) -> Iterator[tuple[int, Int[Tensor, " n"], Float[Tensor, "n 2 h"]]]:
+    """Of each kind the ranks, weights and norms of the keys that their query may see."""
+    for kind in pairs.groups.unique().tolist():
+        here = pairs.groups == kind
+        both = pairs.values[here].double().unflatten(-1, (2, -1))
+        seen = (both[:, 0] > 0).any(-1)
+        yield kind, pairs.ranks[here][seen], both[seen]
 
 
 def _correlated(both: Float[Tensor, "n 2 h"], by_head: bool) -> Reading:
@@ -84,6 +94,24 @@ def _correlated(both: Float[Tensor, "n 2 h"], by_head: bool) -> Reading:
     found = torch.tensor([spearman(weights[:, head], norms[:, head]) for head in range(weights.shape[1])], dtype=torch.float64)
     count = torch.where(found.isnan(), 0, len(weights))
     return Reading(found, torch.full_like(found, nan), count)
+
+
+def _token_parts() -> Iterator[Part]:
+    yield Part({}, False, {"pairs": Need.of(Sample, "weight_norm_pairs")})
+
+
+@also_reads("norms.tokens", _token_parts, within=(0, inf))
+def tokens(pairs: Sample) -> Iterator[Reading]:
+    """‖f(x)‖ of single keys, with the weight α that a query gives them and α ‖f(x)‖ beside it.
+
+    Of at most 32 keys of each layer and kind, those with the smallest hash among the keys of `norms.cancel_out`, each with one
+    query and one head drawn by hash too.
+    """
+    for kind, ranks, both in _seen_pairs(pairs):
+        for rank, (weights, norms) in zip(ranks[:TOKENS].tolist(), both[:TOKENS].tolist(), strict=True):
+            head = rank % len(norms)
+            more = {"weight": weights[head], "norm": weights[head] * norms[head]}
+            yield Reading.of_one(norms[head], **more).with_keys(head=head + 1, kind=kind)
 
 
 def _frequency_parts() -> Iterator[Part]:

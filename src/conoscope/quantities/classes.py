@@ -1,7 +1,7 @@
 """Classes: what the classifier reads of an example, by the example's label."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
@@ -11,6 +11,8 @@ from conoscope.traces import Answer
 
 SAMPLE = 4096
 """How many examples' vectors are kept."""
+FEW = 256
+"""How many of them in every layer, to be looked at one by one."""
 BUDGET = 2e7
 """Sums of products are kept while classes × layers × d² is no more than this."""
 
@@ -86,14 +88,40 @@ def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arr
 
     Where the products of the other layers would take too much room, they are sampled too.
     """
-    batch, x = answer.batch, _vectors(answer, site)
+    x = _vectors(answer, site)
     if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
         return None
-    kept, ranks = examples_entering(batch, so_far, SAMPLE, _labelled(answer).any(-1))
+    return _known_vectors(answer, x, _entering(answer, so_far, SAMPLE), SAMPLE)
+
+
+@quantity(of=Answer, sampled=True, sparse=True)
+def few_class_vectors(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
+    """Vectors of a few labelled examples, each with its label and the model's answer, of every layer."""
+    x = _vectors(answer, site)
+    if x is None:
+        return None
+    # Which examples are chosen is the same in every layer.
+    chosen = answer.batch.once(("few vectors", so_far.mark), lambda: _entering(answer, so_far, FEW))
+    return _known_vectors(answer, x, chosen, FEW)
+
+
+Chosen = tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor]
+"""Rows of a batch, their ranks, and what the examples are called."""
+
+
+def _entering(answer: Answer, so_far: Sample, size: int) -> Chosen:
+    """The labelled examples that could enter a sample of so many."""
+    kept, ranks = examples_entering(answer.batch, so_far, size, _labelled(answer).any(-1))
+    return kept, ranks, _ids(answer, kept)
+
+
+def _known_vectors(answer: Answer, x: Float[Tensor, "b d"], chosen: Chosen, size: int) -> Arrays | None:
+    """The vectors of some examples, then label and answer."""
+    kept, ranks, names = chosen
     if not len(kept):
         return None
-    known = torch.stack((batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
-    return torch.zeros_like(ranks), ranks, torch.cat((x[kept], known), dim=-1), _ids(answer, kept), SAMPLE, 1
+    known = torch.stack((answer.batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
+    return torch.zeros_like(ranks), ranks, torch.cat((x[kept], known), dim=-1), names, size, 1
 
 
 @quantity(of=Answer, sparse=True)
