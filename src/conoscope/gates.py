@@ -6,14 +6,12 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from conoscope.errors import MeasureError, one_of
-from conoscope.measures.gates import GATES, MIXED, NEEDS, Thresholds, names_of_heads
+from conoscope.measures.gates import LETTERS, NEEDS, Thresholds, names_of_heads
 from conoscope.result import Result
 from conoscope.samples import Sample
 
 if TYPE_CHECKING:
     import pandas as pd
-
-LETTERS = dict(zip((*GATES, MIXED), "CDOFBKI.", strict=True))
 
 
 def sort_gates(result: Result, limits: Thresholds | None = None) -> "pd.DataFrame":

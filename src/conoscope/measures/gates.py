@@ -17,6 +17,8 @@ from conoscope.tally import Need
 GATES = ("closed", "directional", "open", "forward contextual", "backward contextual", "cluster", "instance")
 """What a head can be; one that is none of them is mixed."""
 MIXED = "mixed"
+LETTERS = dict(zip((*GATES, MIXED), "CDOFBKI.", strict=True))
+"""What stands for a gate where there is little room."""
 THETA = 0.01
 """A weight below this counts as none."""
 OF_ALL = ("has_strong", "shared")

@@ -1,0 +1,124 @@
+"""Gates: what kind of gate each head is, as a map of all heads."""
+
+from typing import TYPE_CHECKING
+
+from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.heat import cut
+from conoscope.figures.theme import FAINT, GRID, PALETTE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROOM = 440
+TALLEST = 560
+COLOURS = {
+    "closed": PALETTE[6],
+    "directional": PALETTE[0],
+    "open": PALETTE[5],
+    "forward contextual": PALETTE[4],
+    "backward contextual": PALETTE[1],
+    "cluster": PALETTE[2],
+    "instance": PALETTE[3],
+    "mixed": GRID,
+}
+"""What is closed is grey, and what has no name is pale."""
+DEEP = "directional"
+"""The gate whose colour is so deep that white is read on it."""
+
+
+@figure("gates.names", question="heads")
+def gates(tables: Tables) -> Chart | None:
+    """What kind of gate each head is.
+
+    A tile is a head, coloured by its gate; letters name all its gates where it is of several kinds. The line below a tile is as
+    long as the share of texts whose own maps give the same names: a short one says that the name holds for the mean alone. Beside
+    the map, how many heads are of each kind. Closed heads look at special tokens, directional ones at a few tokens whoever looks,
+    open ones everywhere, contextual ones at neighbours, cluster ones within blocks, instance ones at single places of a text.
+    """
+    import altair as alt
+
+    frame = table_of(tables, "gates.names", "layer", "head", "value", "gates").astype({"layer": int, "head": int})
+    if frame.empty:
+        return None
+    runs = runs_of(frame)
+    rows = [_row(frame[frame["run"] == run].drop(columns="run")) for run in runs]
+    if len(runs) > 1:
+        rows = [row.properties(title=cut(run, 96)) for run, row in zip(runs, rows, strict=True)]
+    return alt.vconcat(*rows)
+
+
+def _row(frame: "pd.DataFrame") -> Chart:
+    import altair as alt
+
+    from conoscope.measures.gates import LETTERS
+
+    kinds = [names.split(" + ") for names in frame["gates"]]
+    letters = ["".join(LETTERS[name] for name in names) for names in kinds]
+    told = frame.assign(gate=[names[0] for names in kinds], letters=letters)
+    return alt.hconcat(_map(told), _counts(kinds, LETTERS), spacing=24)
+
+
+def _map(frame: "pd.DataFrame") -> Chart:
+    """Tiles with letters and lines; tiles alone where they are small."""
+    import altair as alt
+
+    heads, layers = int(frame["head"].max()), int(frame["layer"].max())
+    width, height = max(4, min(44, ROOM // heads)), max(4, min(32, TALLEST // layers))
+    roomy = width >= 18 and height >= 18
+    base = (
+        alt.Chart(frame)
+        .transform_calculate(
+            left="datum.head - 0.45", right="datum.head + 0.45", top="datum.layer - 0.44",
+            bottom=f"datum.layer + {0.26 if roomy else 0.44}", end="datum.head - 0.45 + 0.9 * datum.value",
+            under="datum.layer + 0.32", lowest="datum.layer + 0.42", middle="datum.layer - 0.07",
+        )
+        .encode(_axis(alt.X("left:Q", title="head"), heads), _axis(alt.Y("top:Q", title="layer"), layers, reverse=True))
+    )  # fmt: skip
+    stability = alt.Tooltip("value:Q", title="stability", format=".2f")
+    tiles = base.mark_rect(aria=False).encode(
+        _color(), x2="right:Q", y2="bottom:Q", tooltip=["layer:O", "head:O", "gates:N", stability]
+    )
+    lines = base.mark_rect(aria=False).encode(_color(), y="under:Q", x2="end:Q", y2="lowest:Q")
+    ink = alt.condition(alt.datum.gate == DEEP, alt.value("white"), alt.value("black"))
+    text = base.mark_text(fontSize=10, aria=False).encode(x="head:Q", y="middle:Q", text="letters:N", color=ink)
+    shown = (tiles, lines, text) if roomy else (tiles,)
+    return alt.layer(*shown).properties(width=width * heads, height=height * layers)
+
+
+def _axis(channel: "Chart", count: int, reverse: bool = False) -> "Chart":
+    every = -(-count // 16)
+    bare = channel.axis(
+        ticks=False,
+        domain=False,
+        grid=False,
+        values=list(range(1, count + 1, every)),
+        format="d",
+        labelFontSize=11,
+        labelOverlap=False,
+    )
+    return bare.scale(domain=[0.5, count + 0.5], nice=False, zero=False, reverse=reverse)
+
+
+def _color() -> "Chart":
+    import altair as alt
+
+    return alt.Color("gate:N", legend=None).scale(domain=list(COLOURS), range=list(COLOURS.values()))
+
+
+def _counts(kinds: list[list[str]], letters: dict[str, str]) -> Chart:
+    """How many heads are of each kind, which tells letters and colours too."""
+    import altair as alt
+    import pandas as pd
+
+    rows = [
+        {"gate": gate, "name": f"{letter}  {gate}", "heads": sum(gate in names for names in kinds)}
+        for gate, letter in letters.items()
+    ]
+    base = alt.Chart(pd.DataFrame(rows)).encode(
+        alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)]),
+        alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=132),
+    )
+    bars = base.mark_bar(aria=False).encode(_color(), tooltip=["gate:N", "heads:Q"])
+    return alt.layer(bars, base.mark_text(align="left", dx=4, aria=False, color=FAINT).encode(text="heads:Q")).properties(
+        width=90, height=alt.Step(20)
+    )

@@ -1,0 +1,89 @@
+"""Heads: a number of each head, or several, as maps of layers and heads."""
+
+from typing import TYPE_CHECKING
+
+from conoscope.figures.base import Chart, Tables, figure, table_of
+from conoscope.figures.heat import Numbers, cut, heat
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SITES = {"query": "queries", "key": "keys", "value": "values"}
+ROWS = {"all": "all tokens", "cls": "the classifying token"}
+PLACES = {"self": "itself", "previous": "previous token", "next": "next token", "first": "first token"}
+KINDS = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": "punctuation", "other": "other tokens"}
+MAPS = {"query-key": "queries with keys", "value-output": "values with output"}
+LEAST = 0.1
+"""What no head gives so much weight to is not drawn."""
+
+
+@figure("sim", question="heads")
+def sim_heads(tables: Tables) -> Chart | None:
+    """Mean cosine between the queries, keys and values of a sentence, by head.
+
+    A cell is a head. Near 1 all its vectors point one way, in a narrow cone; near 0 they point anywhere. A head whose keys lie
+    in a narrow cone can hardly tell tokens apart by direction, one whose values do adds nearly the same whatever it looks at.
+    """
+    frame = _of_heads(tables, "sim", "site")
+    return heat(frame, SITES, Numbers("SIM", (min(0.0, frame["value"].min()), 1.0)))
+
+
+@figure("attention_entropy", question="heads")
+def entropy_heads(tables: Tables) -> Chart | None:
+    """How evenly each head spreads its attention.
+
+    Entropy of the attention weights divided by that of even ones: 1 says that a head looks at all tokens alike, 0 that each
+    token looks at one alone. On one side the mean over all tokens that look, on the other the token that is classified from.
+    """
+    return heat(_of_heads(tables, "attention_entropy", "row"), ROWS, Numbers("entropy", (0.0, 1.0)))
+
+
+@figure("heads", question="heads")
+def looks(tables: Tables) -> Chart | None:
+    """What each head looks at.
+
+    The mean share of a token's attention that goes to itself, its neighbours, the first token and each kind of token. A cell
+    near 1 is a head that does little else. What no head gives a tenth of its weight to is left out, and where the first token
+    is always [CLS], it is drawn once.
+    """
+    frame = _of_heads(tables, "heads", "what", "kind")
+    frame = frame[frame["panel"].isin([*PLACES, "kind"])]
+    words = {
+        f"{what} {kind}": PLACES.get(what) or KINDS.get(kind) or cut(kind, 24)
+        for what, kind in frame[["panel", "kind"]].drop_duplicates().itertuples(index=False)
+    }
+    frame = frame.assign(panel=frame["panel"] + " " + frame["kind"])
+    return heat(frame, {name: words[name] for name in _telling(frame)}, Numbers("share of attention", (0.0, 1.0)))
+
+
+@figure("directionality", question="heads")
+def directionality(tables: Tables) -> Chart | None:
+    """How many directions each head reads and writes.
+
+    The effective number of directions of a head's two maps: by which queries look for keys (W_Q W_K), and by which values are
+    moved to the output (W_V W_O). Colour is its share of the head's width. Near 1 a head uses its whole width alike; a low
+    number says that a few directions do nearly all.
+    """
+    frame = _of_heads(tables, "directionality", "map", "rank", "skew_share")
+    frame = frame[frame["panel"].isin(MAPS)]
+    if frame.empty:
+        return None
+    share = (frame["value"] / frame.groupby("run")["rank"].transform("max")).round(3)
+    frame = frame.assign(directions=frame["value"], value=share)
+    within = (min(0.5, frame["value"].min()), 1.0)
+    return heat(frame, MAPS, Numbers("share of the head's width", within, "directions", ".1f", ("rank", "skew_share")))
+
+
+def _of_heads(tables: Tables, name: str, panel: str, *more: str) -> "pd.DataFrame":
+    """The rows of single heads: run, panel, layer, head, value and what else is named."""
+    frame = table_of(tables, name, panel, "layer", "head", "value", *more).dropna(subset="head")
+    return frame.rename(columns={panel: "panel"}).astype({"layer": int, "head": int})
+
+
+def _telling(frame: "pd.DataFrame") -> list[str]:
+    """The panels that some head gives enough to, without those that say the same as one before."""
+    largest = frame.groupby("panel", sort=False)["value"].max()
+    seen: dict[tuple[float, ...], str] = {}
+    for name in largest.index[largest >= LEAST]:
+        seen[tuple(frame["value"][frame["panel"] == name])] = name
+    return list(seen.values()) or list(largest.index)

@@ -1,0 +1,130 @@
+"""Heat maps of layers and heads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
+
+from conoscope.figures.base import Chart, runs_of
+from conoscope.figures.theme import SEQUENTIAL
+from conoscope.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROOM = 720
+"""How wide panels beside one another may be together, in pixels."""
+MARGIN = 40
+"""What a panel needs beside its cells."""
+WRITTEN = 26
+"""From this width on a number can be read in a cell."""
+TALLEST = 480
+MANY = 12
+"""With more layers or heads than this no numbers are written."""
+ROWS = 3
+"""With more rows of panels than this no numbers are written."""
+LETTER = 7
+"""How wide a letter is, about, in pixels."""
+DARK = 0.45
+"""Below this share of its range the scheme of colours is so dark that white is read on it."""
+BARE = {"ticks": False, "domain": False, "labelOverlap": "parity", "labelSeparation": 2, "labelFontSize": 11}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How large the cells of panels of layers and heads are, and how many panels stand beside one another."""
+
+    cell: int
+    height: int
+    columns: int
+
+    @classmethod
+    def of(cls, frame: "pd.DataFrame", panels: int, runs: int) -> "Grid":
+        """As many panels side by side as leave room for numbers, where that takes few rows; else smaller cells."""
+        heads, layers = int(frame["head"].max()), int(frame["layer"].max())
+        roomy = ROOM // (WRITTEN * heads + MARGIN)
+        beside = max(1, min(panels if runs == 1 else runs, roomy))
+        if max(heads, layers) > MANY or panels * runs > ROWS * beside or roomy < runs:
+            beside = min(panels * runs, 4 if runs in (2, 4) else 3)
+        cell = max(3, min(44, (ROOM // beside - MARGIN) // heads))
+        return cls(cell, max(3, min(cell, WRITTEN, TALLEST // layers)), beside)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a cell shows: `value` as colour, from where to where, and in the cell, where there is room, a column in a form.
+
+    `more` columns are told on hovering.
+    """
+
+    title: str
+    within: tuple[float, float]
+    shown: str = "value"
+    form: str = ".2f"
+    more: tuple[str, ...] = ()
+
+
+def heat(frame: "pd.DataFrame", panels: Mapping[str, str], numbers: Numbers) -> Chart | None:
+    """A panel for each kind (`panel`, by its words) and run: layers down, heads across."""
+    import altair as alt
+
+    frame = frame[frame["panel"].isin(panels)]
+    if frame.empty:
+        return None
+    runs = runs_of(frame)
+    grid = Grid.of(frame, frame["panel"].nunique(), len(runs))
+    parts = {(name, run): frame[(frame["panel"] == name) & (frame["run"] == run)] for name in panels for run in runs}
+    there = [(key, part) for key, part in parts.items() if len(part)]
+    charts = []
+    for number, ((name, run), part) in enumerate(there):
+        width, height = grid.cell * part["head"].nunique(), grid.height * part["layer"].nunique()
+        words = [cut(words, max(width, 140) // LETTER) for words in ((panels[name], run) if len(runs) > 1 else (panels[name],))]
+        beside, below = number % grid.columns > 0, number + grid.columns < len(there)
+        cells = _cells(part, grid, numbers).encode(
+            across(alt.X("head:O", title=None if below else "head")), down(alt.Y("layer:O", title=None if beside else "layer"))
+        )
+        charts.append(cells.properties(width=width, height=height, title=words))
+    return alt.concat(*charts, columns=grid.columns, spacing=14)
+
+
+def across(heads: Any) -> Any:
+    """The axis of heads: bare, with fewer labels where they have no room."""
+    return heads.axis(labelAngle=0, **BARE)
+
+
+def down(layers: Any) -> Any:
+    """The axis of layers."""
+    return layers.axis(**BARE)
+
+
+def ramp(color: Any, **more: Any) -> Any:
+    """The legend of colours from low to high, above what they colour."""
+    return color.legend(orient="top", gradientLength=160, gradientThickness=10, titleLimit=400, **more)
+
+
+def cut(text: object, columns: int) -> str:
+    """A user's text on one line of so many columns at most, of which wide characters take two.
+
+    Vega's own limits cut between the halves of an emoji, and what is left cannot be drawn.
+    """
+    plain = printable(str(text)[: columns + 1]).strip() or "(empty)"
+    ends = list(accumulate(2 if east_asian_width(character) in "WF" else 1 for character in plain))
+    return plain if ends[-1] <= columns else plain[: sum(end < columns for end in ends)] + "…"
+
+
+def _cells(part: "pd.DataFrame", grid: Grid, numbers: Numbers) -> Chart:
+    import altair as alt
+
+    names = tuple(dict.fromkeys((numbers.shown, "value", *numbers.more)))
+    base = alt.Chart(part[["layer", "head", *names]])
+    color = alt.Color("value:Q", title=numbers.title).scale(scheme=SEQUENTIAL, domain=list(numbers.within))
+    titles = {"value": numbers.title}
+    told = [alt.Tooltip(f"{name}:Q", title=titles.get(name, name.replace("_", " ")), format=".3~f") for name in names]
+    tiles = base.mark_rect(aria=False).encode(ramp(color, tickCount=3), tooltip=["layer:O", "head:O", *told])
+    if grid.cell < WRITTEN or grid.height < 14:
+        return tiles
+    low, high = numbers.within
+    ink = alt.condition(alt.datum.value < low + DARK * (high - low), alt.value("white"), alt.value("black"))
+    text = alt.Text(f"{numbers.shown}:Q", format=numbers.form)
+    return alt.layer(tiles, base.mark_text(fontSize=9, aria=False).encode(text, color=ink))
