@@ -4,9 +4,22 @@
 >>> save(FIGURES["sim"].draw(result.tables), "sim.pdf")
 """
 
-from conoscope.figures import capacity, curves
+from conoscope.figures import capacity, curves, stream
 from conoscope.figures.base import FIGURES, QUESTIONS, Figure, Tables
 from conoscope.figures.files import FORMATS, save, spec, svg
 from conoscope.figures.positions import positions
 
-__all__ = ["FIGURES", "FORMATS", "QUESTIONS", "Figure", "Tables", "capacity", "curves", "positions", "save", "spec", "svg"]
+__all__ = [
+    "FIGURES",
+    "FORMATS",
+    "QUESTIONS",
+    "Figure",
+    "Tables",
+    "capacity",
+    "curves",
+    "positions",
+    "save",
+    "spec",
+    "stream",
+    "svg",
+]

@@ -1,9 +1,10 @@
 """Curves: a number by layer, as lines with bands; of several runs side by side."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import DIGITS, Chart, Tables, figure, table_of
+from conoscope.figures.base import DIGITS, Chart, Tables, figure, name_of, table_of
 from conoscope.figures.marks import shown, told_apart
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ SITES = {
     "value": "values",
 }
 """Sites as they are named in figures, in that order."""
+ROWS = {"all": "all tokens", "cls": "classifying token", "cls_to_others": "the same, to others"}
+WORDS = {"self_sim": "a word in its places", "intra_sim": "a sentence with its mean", "max_explained_variance": "one direction"}
 WIDE, NARROW = (460, 260), (300, 170)
 """Width and height of one panel alone, and of one among several."""
 SHORT, RUN = 24, 60
@@ -111,13 +114,20 @@ def _layered(frame: "pd.DataFrame", title: str, span: list[float], told: Mapping
     tips = [alt.Tooltip("line", title="of"), "layer", alt.Tooltip("value:Q", title=title, format=".3f")]
     parts = [base.mark_line().encode(value)]
     if "high" in frame and frame["high"].notna().any():
-        parts.insert(0, base.mark_area(opacity=0.18).encode(alt.Y("low:Q", title=title, scale=scale), alt.Y2("high:Q")))
+        band = base.encode(alt.Y("low:Q", title=title, scale=scale), alt.Y2("high:Q"))
+        # A band of one layer has no width.
+        parts[:0] = [band.mark_area(opacity=0.18), *([band.mark_rule(opacity=0.5)] if _lonely(frame) else [])]
         tips += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high")]
     if "baseline" in frame:
         parts.append(base.mark_line(strokeDash=[4, 3], strokeWidth=1).encode(alt.Y("baseline:Q", scale=scale)))
         tips.append(alt.Tooltip("baseline:Q", format=".3f"))
     tips += [alt.Tooltip(name, title=said, format=_format(frame[name])) for name, said in told.items()]
     return alt.layer(*parts, base.mark_point(filled=True, size=45, opacity=1).encode(value, shape, tooltip=tips))
+
+
+def _lonely(frame: "pd.DataFrame") -> bool:
+    """Whether a line has one layer alone."""
+    return bool((frame.groupby([name for name in ("panel", "line") if name in frame]).size() == 1).any())
 
 
 def _format(column: "pd.Series[Any]") -> Any:
@@ -159,3 +169,59 @@ def _sites(frame: "pd.DataFrame") -> "pd.DataFrame":
     heads = over_heads(frame, "site")
     alone = [pair not in there for pair in zip(heads["run"], heads["site"], strict=True)]
     return lines_of(pd.concat([whole, heads[alone]]) if any(alone) else whole, "site", SITES)
+
+
+@figure("attention_entropy", question="heads")
+def entropy(tables: Tables) -> Chart | None:
+    """How widely attention is spread, by layer.
+
+    The entropy of a row of attention weights, as a share of the largest that it can be: 1 is attention on all tokens alike, 0
+    all on one. The line is the mean over heads, the band goes from the lowest head to the highest. The classifying token is
+    [CLS], or the last token of a model without one; its row is shown whole, and without what it gives to itself.
+    """
+    frame = over_heads(table_of(tables, "attention_entropy"), "row")
+    return curve(lines_of(frame, "row", ROWS), "entropy", heads="heads")
+
+
+@figure("effective_rank", question="cones")
+def effective_rank(tables: Tables) -> Chart | None:
+    """Over how many directions the vectors of the whole corpus spread, as a share of their width, by layer.
+
+    Near 1 all directions are in use alike; near 0 all vectors lie in a few. It is one number of all vectors, so it has no
+    interval. Of queries, keys and values the line is the mean over heads, the band goes from the lowest head to the highest.
+    With fewer vectors than 8 times the width it reads low.
+    """
+    frame = table_of(tables, "effective_rank")
+    frame = frame.assign(value=frame["value"] / frame["width"])
+    widths = frame.groupby(["run", "site", "layer"], as_index=False).agg(width=("width", "max"), vectors=("n", "min"))
+    lines = _sites(frame.assign(sd=math.nan)).drop(columns=["width"], errors="ignore")
+    lines = lines.merge(widths, on=["run", "site", "layer"])
+    return curve(lines, "effective rank / width", width="width", vectors="vectors")
+
+
+@figure("cone_index", question="cones")
+def cone_index(tables: Tables) -> Chart | None:
+    """How far the vectors of a sentence add up, at each stage of a layer.
+
+    The length of the sum of a sentence's unit vectors, divided by how many they are: 1 where all point one way, about 1/√n
+    for n random ones. The stages are what a layer reads, what its heads give, what attention adds, and what the layer leaves
+    (hidden states). Of heads the line is the mean, the band goes from the lowest to the highest; the others have no interval.
+    """
+    frame = table_of(tables, "cone_index")
+    return curve(_sites(frame.assign(value=frame["share"], sd=math.nan)), "cone index / n")
+
+
+@figure("self_sim", question="cones")
+def word_cones(tables: Tables) -> Chart | None:
+    """How much of a word's vector is the word, and how much its sentence, by layer.
+
+    A word in its places: mean cosine between the vectors of one word in different sentences; 1 would be a vector that no
+    context changes. A sentence with its mean: mean cosine of a sentence's vectors with their mean. One direction: the share of
+    a word's vectors that one direction explains. Dashed in the same colour is what random words have; only what is above it
+    tells of the word or the sentence. The band is the 95 % interval of the mean over words, or over sentences.
+    """
+    import pandas as pd
+
+    found = [table_of(tables, name).assign(of=name) for name in WORDS if name_of(tables, name)]
+    frame = pd.concat([part[part["head"].isna() & (part["site"] == "hidden")] for part in found])
+    return curve(lines_of(with_interval(frame), "of", WORDS), "cosine, or share", n="words or sentences")
