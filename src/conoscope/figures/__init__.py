@@ -4,7 +4,7 @@
 >>> save(FIGURES["sim"].draw(result.tables), "sim.pdf")
 """
 
-from conoscope.figures import capacity, curves, stream
+from conoscope.figures import capacity, class_cosines, class_plane, classes, curves, stream
 from conoscope.figures.base import FIGURES, QUESTIONS, Figure, Tables
 from conoscope.figures.files import FORMATS, save, spec, svg
 from conoscope.figures.positions import positions
@@ -16,6 +16,9 @@ __all__ = [
     "Figure",
     "Tables",
     "capacity",
+    "class_cosines",
+    "class_plane",
+    "classes",
     "curves",
     "positions",
     "save",

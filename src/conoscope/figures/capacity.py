@@ -38,7 +38,7 @@ def capacity(tables: Tables) -> Chart | None:
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "mean", *BOUNDS)]
     lines = [base.mark_line().encode(value, colour), *(_bound(base, name) for name in BOUNDS)]
     points = base.mark_point(filled=True, size=45, opacity=1).encode(
-        value, colour, shape, tooltip=["run", "classes", *numbers, "layer"]
+        value, colour, shape, tooltip=[*(["run"] if len(runs) > 1 else []), "classes", *numbers, "layer"]
     )
     return alt.layer(*lines, points).properties(width=460, height=300)
 
