@@ -1,11 +1,11 @@
 """Cosines between the directions of classes, in the last layer and from layer to layer."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, table_of
 from conoscope.figures.classes import MOST, last_layer, panels_of
 from conoscope.figures.curves import curve, paneled
-from conoscope.figures.marks import shown
+from conoscope.figures.marks import renamed, shown
 from conoscope.figures.theme import DIVERGING, PALETTE
 
 if TYPE_CHECKING:
@@ -31,12 +31,15 @@ def class_cosines(tables: Tables) -> Chart | None:
     if frame.empty:
         return None
     names = shown([*frame["class"], *frame["other_class"]])
-    drawn, order = _matrix(frame.replace({"class": names, "other_class": names}), list(names.values()))
+    drawn, order = _matrix(renamed(frame, names, "class", "other_class"), list(names.values()))
     side = max(10, min(60, SIDE // len(order)))
-    axis: dict[str, Any] = {"labelLimit": 90, "labelFontSize": min(12, side)}
+    flat = len(order) < 4
+    size = min(12, side)
     base = alt.Chart(drawn).encode(
-        alt.X("other:N", title=None, sort=order).axis(labelAngle=0 if len(order) < 4 else -90, **axis),
-        alt.Y("class:N", title=None, sort=order).axis(**axis),
+        alt.X("other:N", title=None, sort=order).axis(
+            labelAngle=0 if flat else -90, labelLimit=side if flat else 90, labelFontSize=size
+        ),
+        alt.Y("class:N", title=None, sort=order).axis(labelLimit=90, labelFontSize=size),
         tooltip=["class", alt.Tooltip("other", title="with"), alt.Tooltip("value:Q", title="cosine", format=".3f")],
     )
     colour = alt.Color("value:Q", title="cosine").scale(scheme=DIVERGING, domain=[-1, 1], domainMid=0)

@@ -21,6 +21,8 @@ SIDE, COLUMNS = 160, 4
 """Pixels of a panel, and panels beside each other."""
 SIZE = 9 * math.pi
 """Of a mark: a circle of three pixels, which takes few digits to write."""
+NONE = -1
+"""The answer of a model that does not classify."""
 OTHER = "other classes"
 ANSWERS = {"right": 0.7, "wrong": 0.0}
 """How full the mark of an example is, by what the model answers."""
@@ -42,8 +44,9 @@ def class_plane(tables: Tables) -> Chart | None:
 def class_plane_means(tables: Tables) -> Chart | None:
     """Where examples of each class lie, in the plane of the class means, by layer.
 
-    As the plane of the directions along which examples differ most, but in the directions along which the means of the classes
-    differ most. It is the kindest view of the classes: with few examples they lie apart in it by accident too.
+    As the plane of the directions along which examples differ most, but in the directions along which the means of their classes
+    do; of two classes the second is that in which examples differ most across the first. It is the kindest view: directions are
+    chosen by the labels, so that of few examples classes lie apart by accident too.
     """
     return _plane(tables, "means")
 
@@ -103,7 +106,7 @@ def _drawn(parts: Mapping[str, "pd.DataFrame"], order: list[Any]) -> tuple["pd.D
     import pandas as pd
 
     frame = pd.concat([part.assign(panel=panel) for panel, part in parts.items()])
-    names, answers = _classes(frame["gold"], order), shown(frame["predicted"])
+    names, answers = _classes(frame["gold"], order), {**shown(frame["predicted"]), NONE: "none"}
     rows = zip(frame["gold"], frame["predicted"], strict=True)
     drawn = pd.DataFrame(
         {
@@ -112,7 +115,7 @@ def _drawn(parts: Mapping[str, "pd.DataFrame"], order: list[Any]) -> tuple["pd.D
             "y": [float(f"{value:.3g}") for value in frame["second"]],
             "gold": frame["gold"].map(names),
             "predicted": frame["predicted"].map(answers),
-            "answer": ["right" if str(predicted) in ("-1", str(gold)) else "wrong" for gold, predicted in rows],
+            "answer": ["right" if predicted in (NONE, gold) else "wrong" for gold, predicted in rows],
             "example": [printable(str(name)[:64]) for name in frame["example"]],
         }
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, runs_of, table_of
 from conoscope.figures.curves import BELOW, NORMAL, RUN, SITES, lines_of, paneled
-from conoscope.figures.marks import colours_of, shown
+from conoscope.figures.marks import colours_of, renamed, shown
 from conoscope.figures.theme import FAINT, PALETTE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
     frame = frame.assign(panel=frame["panel"] + ": " + frame["line"])
     names = shown([*frame["class"], *frame["gold"]])
     classes = list(names.values())
-    drawn = frame[["panel", "class", "gold", "n", *QUANTILES]].replace({"class": names, "gold": names})
+    drawn = renamed(frame[["panel", "class", "gold", "n", *QUANTILES]], names, "class", "gold")
     base = alt.Chart(drawn).encode(
         alt.X("class:N", title="direction of the class", sort=classes).axis(
             labelAngle=0 if len(classes) < 4 else -40, labelLimit=90
@@ -116,7 +116,7 @@ def _ranges(frame: "pd.DataFrame") -> Chart:
     import altair as alt
 
     names = shown([*frame["class"], *frame["gold"]])
-    drawn = _own_and_others(frame.replace({"class": names, "gold": names}))
+    drawn = _own_and_others(renamed(frame, names, "class", "gold"))
     # The order of the first panel, for all: what is low in one is to be found in the next.
     order = list(drawn.sort_values("q50", ascending=False)["class"].unique())
     order = [order[place * len(order) // MOST] for place in range(MOST)] if len(order) > MOST else order

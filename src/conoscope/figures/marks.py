@@ -1,10 +1,13 @@
 """Marks: names that fit into a chart, and colours and shapes that tell them apart."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.theme import PALETTE, SHAPES
 from conoscope.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LONGEST = 40
 """Characters of a name that are shown."""
@@ -21,6 +24,11 @@ def shown(names: Iterable[object], longest: int = LONGEST) -> dict[Any, str]:
         found[name] = short if short not in taken else _numbered(short, taken)
         taken.add(found[name])
     return found
+
+
+def renamed(frame: "pd.DataFrame", names: Mapping[Any, str], *columns: str) -> "pd.DataFrame":
+    """The frame with those names in its columns."""
+    return frame.assign(**{column: frame[column].map(names) for column in columns})
 
 
 def _numbered(name: str, taken: set[str]) -> str:
