@@ -4,13 +4,48 @@
 >>> save(FIGURES["sim"].draw(result.tables), "sim.pdf")
 """
 
-from conoscope.figures import attention_maps, capacity, curves, gates, heads, lengths
+from conoscope.figures import (
+    attention_maps,
+    capacity,
+    class_cosines,
+    class_plane,
+    classes,
+    curves,
+    gates,
+    heads,
+    judged,
+    lengths,
+    mixing,
+    stream,
+    sweep,
+    words,
+)
 from conoscope.figures.base import FIGURES, QUESTIONS, Figure, Tables
 from conoscope.figures.files import FORMATS, save, spec, svg
 from conoscope.figures.positions import positions
 
 __all__ = [
-    "FIGURES", "FORMATS", "QUESTIONS", "Figure", "Tables",
-    "attention_maps", "capacity", "curves", "gates", "heads", "lengths",
-    "positions", "save", "spec", "svg",
-]  # fmt: skip
+    "FIGURES",
+    "FORMATS",
+    "QUESTIONS",
+    "Figure",
+    "Tables",
+    "attention_maps",
+    "capacity",
+    "class_cosines",
+    "class_plane",
+    "classes",
+    "curves",
+    "gates",
+    "heads",
+    "judged",
+    "lengths",
+    "mixing",
+    "positions",
+    "save",
+    "spec",
+    "stream",
+    "svg",
+    "sweep",
+    "words",
+]

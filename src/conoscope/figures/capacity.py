@@ -1,30 +1,61 @@
 """Capacity: how many class directions fit."""
 
-from conoscope.figures.base import Chart, Tables, figure, table_of
+from typing import TYPE_CHECKING
+
+from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.curves import BELOW, RUN
+from conoscope.figures.marks import shown, told_apart
+from conoscope.figures.theme import FAINT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BOUNDS = {"simplex": [6, 4], "random": [1, 3]}
+"""How the lines of what could be are dashed."""
 
 
 @figure("capacity", question="classes")
-def capacity(tables: Tables) -> Chart:
+def capacity(tables: Tables) -> Chart | None:
     """Largest cosine between the directions of two classes, by the number of classes.
 
-    Of the last layer. Dashed is the least that so many directions allow, dotted what random ones give: a line near the dashed
-    one says that the classes are as far apart as they can be.
+    Of hidden states in the last layer; for fewer classes than there are it is the mean over choices of so many. Grey and dashed
+    is the least that so many directions allow, grey and dotted what random ones give. A line near the dashed one says that the
+    classes are as far apart as they can be, one near the dotted one no nearer than by accident, one near 1 that two classes
+    share a direction.
     """
     import altair as alt
 
-    columns = ("classes", "value", "mean", "simplex", "random", "width", "layer")
-    frame = table_of(tables, "capacity")
-    frame = frame[(frame["site"] == "hidden") & (frame["layer"] == frame.groupby("run")["layer"].transform("max"))]
-    base = alt.Chart(frame[["run", *columns]]).encode(
-        alt.X("classes:Q", title="number of classes").scale(type="log"),
-        alt.Color("run:N", title=None).legend(orient="bottom", direction="vertical", labelLimit=400),
+    frame = _last(table_of(tables, "capacity"))
+    if frame.empty:
+        return None
+    runs = shown(runs_of(frame), RUN)
+    columns = ["run", "classes", "value", "mean", "simplex", "random", "width", "layer"]
+    base = alt.Chart(frame.assign(run=frame["run"].map(runs))[columns]).encode(
+        alt.X("classes:Q", title="number of classes").scale(type="log").axis(values=_ticks(frame), format="d", labelOverlap=True)
     )
-    lines = [
-        base.mark_line(point=True).encode(
-            alt.Y("value:Q", title="cosine").scale(domain=[-1, 1]),
-            tooltip=["run", "classes", *(alt.Tooltip(name, format=".3f") for name in ("value", "mean", "simplex", "random"))],
-        ),
-        base.mark_line(strokeDash=[6, 4]).encode(alt.Y("simplex:Q")),
-        base.mark_line(strokeDash=[1, 3]).encode(alt.Y("random:Q")),
-    ]
-    return alt.layer(*lines).properties(width=400, height=300)
+    colour, shape = told_apart("run", list(runs.values()), **BELOW)
+    value = alt.Y("value:Q", title="largest cosine").scale(domain=[-1, 1])
+    numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "mean", *BOUNDS)]
+    lines = [base.mark_line().encode(value, colour), *(_bound(base, name) for name in BOUNDS)]
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(
+        value, colour, shape, tooltip=[*(["run"] if len(runs) > 1 else []), "classes", *numbers, "layer"]
+    )
+    return alt.layer(*lines, points).properties(width=460, height=300)
+
+
+def _last(frame: "pd.DataFrame") -> "pd.DataFrame":
+    hidden = frame[frame["site"] == "hidden"]
+    return hidden[hidden["layer"] == hidden.groupby("run")["layer"].transform("max")]
+
+
+def _ticks(frame: "pd.DataFrame") -> list[int]:
+    return sorted(int(number) for number in frame["classes"].unique())
+
+
+def _bound(base: Chart, name: str) -> Chart:
+    """A grey line, with strokes where the numbers are: of one number of classes there is no line."""
+    import altair as alt
+
+    strokes = {"shape": "stroke", "color": FAINT, "filled": False, "size": 120, "opacity": 1}
+    line = base.mark_line(strokeDash=BOUNDS[name], color=FAINT, strokeWidth=1.5, point=strokes)
+    return line.encode(alt.Y(f"{name}:Q"), detail="run:N")

@@ -1,0 +1,91 @@
+"""The stream: what each layer adds to the vectors that run through it."""
+
+import math
+
+from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.curves import NARROW, RUN, WIDE, curve, lines_of, paneled, with_interval
+from conoscope.figures.marks import shown
+from conoscope.figures.theme import PALETTE
+
+SHARES = {"residual_share": "what was there", "attention_share": "attention", "forward_share": "feed-forward part"}
+"""In that order from below."""
+TURNS = {"cosine": "cosine of a token's vectors", "cka": "CKA of all tokens"}
+TOWARDS = {"own": "own class", "other": "other classes"}
+
+
+@figure("stream", question="stream")
+def stream(tables: Tables) -> Chart | None:
+    """Shares of what was there, of attention and of the feed-forward part in what a layer leaves.
+
+    Lengths of the three parts that a layer adds up, as shares of their sum, means over tokens. A small share of attention says
+    that vectors run on nearly as they were. The parts may point against each other: the shares say how much is added, not how
+    much is left of it. A model without a feed-forward part, or where it is not found, has two parts.
+    """
+    import altair as alt
+
+    frame = lines_of(table_of(tables, "stream"), "what", SHARES)
+    if frame.empty:
+        return None
+    runs = shown(runs_of(frame), RUN)
+    names = [name for name in SHARES.values() if name in set(frame["line"])]
+    place = frame["line"].map({name: number for number, name in enumerate(names)})
+    drawn = frame.assign(place=place, run=frame["run"].map(runs))[["run", "layer", "line", "place", "value"]]
+    width, height = WIDE if len(runs) == 1 else NARROW
+    # The legend reads from above, as the bars do.
+    colours = alt.Scale(domain=names[::-1], range=list(PALETTE[: len(names)])[::-1])
+    bars = (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            alt.X("layer:O", title="layer").axis(labelAngle=0, labelOverlap=True),
+            alt.Y("value:Q", title="share of the length").scale(domain=[0, 1]),
+            alt.Color("line:N", title=None, scale=colours).legend(orient="right" if len(runs) == 1 else "bottom"),
+            alt.Order("place:Q"),
+            tooltip=[alt.Tooltip("line", title="part"), "layer", alt.Tooltip("value:Q", title="share", format=".3f")],
+        )
+        .properties(width=width, height=height)
+    )
+    return bars if len(runs) == 1 else paneled(bars, list(runs.values()), "run")
+
+
+@figure("stream", question="stream")
+def layer_turns(tables: Tables) -> Chart | None:
+    """How far each layer turns the vectors.
+
+    Cosine of a token's vector before and after the layer, mean over tokens with the 95 % interval; and linear CKA, how alike the
+    vectors of all tokens are as a whole before and after, whichever way they are turned together (one number, no interval). Both
+    are 1 where a layer changes nothing. High CKA with a low cosine: all vectors move alike, and stay as they were to each other.
+    """
+    frame = with_interval(table_of(tables, "stream"))
+    frame = frame.assign(degrees=[_degrees(value) for value in frame["value"]])
+    frame.loc[frame["what"] != "cosine", "degrees"] = math.nan
+    return curve(lines_of(frame, "what", TURNS), "cosine, CKA", degrees="as an angle, in degrees")
+
+
+def _degrees(cosine: float) -> float:
+    return round(math.degrees(math.acos(max(-1.0, min(1.0, cosine)))), 1)
+
+
+@figure("stream", question="stream")
+def kurtosis(tables: Tables) -> Chart | None:
+    """Whether a few coordinates hold most of a vector's length, by layer.
+
+    Excess kurtosis of the coordinates of hidden states, mean over tokens with the 95 % interval. Normal coordinates have 0; one
+    coordinate that is far larger than the others gives nearly as much as there are coordinates. Such coordinates decide cosines.
+    """
+    frame = with_interval(table_of(tables, "stream"))
+    return curve(lines_of(frame, "what", {"kurtosis": "hidden states"}), "excess kurtosis", n="tokens")
+
+
+@figure("stream.path", question="classes")
+def class_path(tables: Tables) -> Chart | None:
+    """The way of what is classified to the class directions of the last layer.
+
+    Mean cosine of what the classifier reads, in each layer, with the mean direction that its class has in the last layer (own),
+    and with those of the others; directions are taken from the other half of the corpus. Where the lines part, layers begin to
+    tell the classes along the directions of the last one. No interval is known.
+    """
+    frame = lines_of(table_of(tables, "stream.path"), "towards", TOWARDS)
+    runs = shown(runs_of(frame), RUN)
+    several = frame.assign(panel=frame["run"].map(runs)) if len(runs) > 1 else frame
+    return curve(several, "cosine", n="cosines")
