@@ -1,0 +1,166 @@
+"""What is mixed in: attention weights beside the lengths of what they take, by layer and kind of token."""
+
+from typing import TYPE_CHECKING
+
+from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.lines import by_layer, told_apart
+from conoscope.figures.theme import WIDTH
+from conoscope.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POINTS = 800
+"""Points of a scatter, over all runs: as many as a page bears."""
+TICKS = [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1]
+"""Of the weights' axis, which is of square roots: weights may be 0, and most are small."""
+METHODS = {
+    "attn_w": "weights",
+    "attn_n": "lengths",
+    "attnres_w": "weights, with residual",
+    "attnres_n": "lengths, with residual",
+    "attnresln_n": "lengths, with residual and normalisation",
+}
+"""What each method counts, from the least to the most."""
+WEIGHT, NORM = "attention weight", "what is mixed in"
+
+
+@figure("norms", question="mixing")
+def weights_and_norms(tables: Tables) -> Chart | None:
+    """Attention weight and what is mixed in, by kind of token.
+
+    One panel for each kind of token, cls and sep being what begins and ends a text. The dashed line is the kind's share of the
+    attention weights (mean over heads), the other its share of the lengths of the vectors that are mixed in. Where the dashed
+    line is far above, the weight is spent on short vectors and changes little; where both agree, weights tell what is mixed in.
+    """
+    frame = _whole(table_of(tables, "norms"))
+    parts = [frame.assign(what=what, value=frame[column]) for what, column in ((NORM, "share"), (WEIGHT, "weight"))]
+    return by_layer(_joined(parts, "kind", "what"), "share", panel="kind", line="what", within=(0, 1))
+
+
+@figure("norms.tokens", question="mixing")
+def weight_norm_scatter(tables: Tables) -> Chart | None:
+    """Attention weight against the length of the vector that it multiplies.
+
+    Each point is one pair of tokens in one head: the weight α to the right, on a scale of square roots, and the length of the
+    transformed vector f(x) upwards. Points to the right at the bottom are large weights on short vectors, which mix in little.
+    A few pairs of each layer and kind of token are drawn.
+    """
+    import altair as alt
+
+    frame = table_of(tables, "norms.tokens", "layer", "head", "kind", "value", "weight")
+    if frame.empty:
+        return None
+    frame = _thinned(_ordered(frame))
+    colour, shape = told_apart(frame, "kind")
+    weight = alt.X("weight:Q", title="attention weight α").scale(type="sqrt", domain=[0, 1]).axis(values=TICKS, format="~g")
+    base = alt.Chart(frame).encode(weight, alt.Y("value:Q", title="length of f(x)"), **colour, **shape)
+    numbers = [alt.Tooltip("weight", format=".3g", title="α"), alt.Tooltip("value", format=".3f", title="length of f(x)")]
+    points = base.mark_point(filled=True, size=26, opacity=0.6, aria=False).encode(tooltip=["kind", "layer", "head", *numbers])
+    runs = runs_of(frame)
+    if len(runs) == 1:
+        return points.properties(width=WIDTH, height=380)
+    return (
+        points.properties(width=300, height=240)
+        .facet(alt.Facet("run:N", title=None, sort=runs), columns=2)
+        .resolve_scale(y="independent")
+    )
+
+
+@figure("norms.cancel_out", question="mixing")
+def cancel_out(tables: Tables) -> Chart | None:
+    """Correlation of attention weights with the lengths of the vectors that they multiply.
+
+    One panel for each kind of token, Spearman's correlation upwards. Below 0, large weights fall on short vectors: the two
+    cancel out. Above 0, what gets much weight is long as well. The line is the mean over heads, the band goes from the lowest
+    head to the highest; dashed is the correlation of all heads together, which also tells whether heads with short vectors
+    have large weights. There is no point where all lengths of a kind are equal.
+    """
+    frame = table_of(tables, "norms.cancel_out")
+    each = frame[frame["head"].notna()].groupby(["run", "layer", "kind"])["value"]
+    heads = each.agg(value="mean", low="min", high="max").reset_index().assign(of="mean over heads")
+    together = _whole(frame).assign(of="all heads together")
+    parts = [heads, together] if (each.size() > 1).any() else [heads.drop(columns=["low", "high"])]
+    return by_layer(_joined(parts, "kind", "of"), "Spearman's correlation", panel="kind", line="of", within=(-1, 1))
+
+
+@figure("mixing", question="mixing")
+def mixing(tables: Tables) -> Chart | None:
+    """How much of a token's new vector comes from other tokens, by what is counted.
+
+    At 0 nothing comes from other tokens, at 0.5 as much comes as stays, at 1 nothing of the token stays. By attention weights
+    alone, by the lengths of what they mix, with what passes by on the residual, and after the normalisation that follows: the
+    more is counted, the less is mixed. Each point is the mean over tokens of all kinds.
+    """
+    frame = table_of(tables, "mixing")
+    frame = frame[frame["kind"] == "all"]
+    frame = frame.assign(smallest=frame["low"], largest=frame["high"]).drop(columns=["low", "high"])
+    return _one_or_several(_joined([frame], "method", "smallest", "largest"), "method", (0, 1), also=("smallest", "largest"))
+
+
+@figure("mixing", question="mixing")
+def mixing_by_kind(tables: Tables) -> Chart | None:
+    """How much of a token's new vector comes from other tokens, by kind of token.
+
+    Lengths with residual and normalisation, where they are found. A kind near 0 keeps what it was: such tokens
+    pass through the layer nearly unchanged. A kind far above the others gathers what the rest of the text says.
+    """
+    frame = table_of(tables, "mixing")
+    fullest = frame["method"].map(list(METHODS).index)
+    frame = frame[fullest == fullest.groupby(frame["run"]).transform("max")].drop(columns=["low", "high"])
+    return _one_or_several(_joined([frame], "kind", "method", "sd"), "kind", None, also=("sd", "method"))
+
+
+@figure("frequency", question="mixing")
+def frequency(tables: Tables) -> Chart | None:
+    """Correlation of a token's frequency rank with its length and with its weight.
+
+    Spearman's correlation over tokens. Above 0, frequent tokens get short vectors (or little weight) and rare ones long vectors;
+    at 0 frequency does not matter; below 0 it is the other way round. With and without special tokens; ranks are counted
+    in the measured corpus, or come from a file.
+    """
+    frame = _whole(table_of(tables, "frequency"))
+    named = {"norm": "with the length of f(x)", "weight": "with the attention weight"}
+    counted = {"all": "all tokens", "content": "without special tokens"}
+    ranks = frame["by"].map(
+        lambda by: "" if frame["by"].nunique() < 2 else f", ranks of {'a file' if by == 'file' else 'the corpus'}"
+    )
+    frame = frame.assign(what=frame["what"].map(named), tokens=frame["tokens"].map(counted) + ranks)
+    return by_layer(_joined([frame], "tokens", "what"), "Spearman's correlation", panel="tokens", line="what", within=(-1, 1))
+
+
+def _one_or_several(frame: "pd.DataFrame", each: str, within: tuple[float, float] | None, also: tuple[str, ...]) -> Chart | None:
+    """Mixing ratios of one run: a line for each; of several: a panel for each, and a line for each run."""
+    several = len(runs_of(frame)) > 1
+    panel, line = (each, None) if several else (None, each)
+    return by_layer(frame, "mixing ratio", panel=panel, line=line, within=within, also=also)
+
+
+def _whole(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of layers, of all heads together."""
+    return frame[frame["head"].isna() & frame["layer"].notna()]
+
+
+def _joined(parts: "list[pd.DataFrame]", *kept: str) -> "pd.DataFrame":
+    """One table of what is drawn, kinds and methods in their own order."""
+    import pandas as pd
+
+    columns = ["run", "layer", *kept, "value", *(name for name in ("low", "high") if name in parts[0])]
+    return _ordered(pd.concat(parts, ignore_index=True)[columns])
+
+
+def _ordered(frame: "pd.DataFrame") -> "pd.DataFrame":
+    from conoscope.kinds import KINDS
+
+    known = {name: place for place, name in enumerate((*KINDS, *METHODS))}
+    for column in {"kind", "method"} & {*frame.columns}:
+        frame = frame.sort_values(column, key=lambda names: names.map(lambda name: known.get(name, len(known))), kind="stable")
+        frame = frame.assign(**{column: frame[column].map(lambda name: METHODS.get(name, printable(name)))})
+    return frame
+
+
+def _thinned(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Every so many rows of each run, layer and kind."""
+    groups = frame.groupby(["run", "layer", "kind"], sort=False)
+    step = -(-len(frame) // POINTS)
+    return frame[groups.cumcount() % step == 0]

@@ -1,0 +1,103 @@
+"""Words: a text with the background of each word coloured by its score, one map under another."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from conoscope.figures.base import Chart, Tables, figure, name_of
+from conoscope.figures.theme import DIVERGING, INK
+from conoscope.figures.typesetting import GREY, NAME, Page, columns_of, cut
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HUMAN = "human"
+"""The map of what people marked."""
+EXAMPLES, CELLS = 6, 600
+"""Texts that are drawn at most, and words of all their maps: what a page bears."""
+LONGEST = 120
+"""Words of a text that are drawn."""
+MARKED, WHITE = "#8fd0bb", "#ffffff"
+"""Behind what people marked, the palette's green made light enough for dark text, and behind what they did not."""
+LIGHT = {True: ([-1, 1], [0.22, 0.78]), False: ([0, 1], [0.5, 0.78])}
+"""With signs and without: the domain of the scores, and the part of the colours that is light enough for dark text."""
+
+
+@figure("explanations", question="words")
+def words(tables: Tables) -> Chart | None:
+    """Words of the first texts, coloured by their scores.
+
+    Each text is there once for each map. The darker a word's orange, the higher its score, as a part of the largest of that
+    map in that text; blue words speak against the predicted class, in maps that have signs. Green is what people marked; words
+    in faint letters have no score. Look along one text: maps that agree colour the same words.
+    """
+    frame = _explanations(tables)
+    page = Page(min(NAME, 2 + max(map(columns_of, frame["map"].unique()), default=0)))
+    for texts in _examples(frame):
+        maps = sum(text["map"].nunique() for _, text in texts)
+        shown = min(LONGEST, max(1, CELLS // maps))
+        if page.cells and len(page.cells) + sum((text["place"] < shown).sum() for _, text in texts) > CELLS:
+            break
+        for title, text in texts:
+            page.head(title)
+            for name, rows in text.groupby("map", sort=False):
+                page.text(name, rows["word"][:shown], _scored(name, rows["value"]), max(0, len(rows) - shown))
+    return _drawn(page) if page.cells else None
+
+
+def _explanations(tables: Tables) -> "pd.DataFrame":
+    found = name_of(tables, "explanations")
+    assert found is not None, "no explanations"
+    frame = tables[found] if "run" in tables[found] else tables[found].assign(run="")
+    return frame.drop_duplicates(["run", "example", "map", "place"])
+
+
+def _examples(frame: "pd.DataFrame") -> Iterator[list[tuple[str, "pd.DataFrame"]]]:
+    """The first examples: of each run that has it a title and the rows."""
+    several = frame["run"].nunique() > 1
+    for example in frame["example"].unique()[:EXAMPLES]:
+        found = frame[frame["example"] == example].groupby("run", sort=False)
+        yield [(_title(str(run) if several else "", text.iloc[0]), text) for run, text in found]
+
+
+def _title(run: str, row: "pd.Series[Any]") -> str:
+    import pandas as pd
+
+    said = [f"{name} {cut(str(row[name]), 16)}" for name in ("label", "predicted") if not pd.isna(row[name])]
+    return " · ".join([cut(str(row["example"]), 32), *said, *([cut(run, 28)] if run else [])])
+
+
+def _scored(name: str, values: "pd.Series[float]") -> list[dict[str, Any]]:
+    """Each score, and what part it is of the largest of the text; none where a word has no finite score."""
+    known = [float(value) if math.isfinite(value) else None for value in values.astype(float)]
+    largest = max((abs(value) for value in known if value is not None), default=0.0) or 1.0
+    return [
+        {"map": cut(name, 40), "score": value, "part": round(float(value or 0) / largest, 3), "people": name == HUMAN}
+        for value in known
+    ]
+
+
+def _drawn(page: Page) -> Chart:
+    import altair as alt
+
+    signed = any(cell["part"] < 0 for cell in page.cells)
+    domain, extent = LIGHT[signed]
+    cells = page.chart(page.cells).encode(tooltip=["word:N", "map:N", alt.Tooltip("score:Q", format=".4f")])
+    scores = alt.Color("part:Q", title="score, as a part of the largest")
+    scores = scores.scale(domain=domain, scheme=alt.SchemeParams(name=DIVERGING, extent=extent), nice=False)
+    layers = [
+        cells.transform_filter("!datum.people")
+        .mark_rect(aria=False)
+        .encode(page.x, alt.X2("end"), scores.legend(**page.legend(domain))),
+        cells.transform_filter("datum.people")
+        .mark_rect(aria=False)
+        .encode(page.x, alt.X2("end"), color=alt.condition("datum.part > 0", alt.value(MARKED), alt.value(WHITE))),
+        cells.transform_calculate(middle="(datum.x + datum.end) / 2")
+        .mark_text(font="monospace", color=INK, aria=False)
+        .encode(page.middle, text="word:N", opacity=alt.condition("datum.score === null", alt.value(0.5), alt.value(1))),
+        *(
+            page.chart(notes).mark_text(align="left", color=GREY, fontWeight=weight, aria=False).encode(page.x, text="text:N")
+            for notes, weight in ((page.heads, "bold"), (page.notes, "normal"))
+        ),
+    ]
+    return alt.layer(*layers).properties(**page.size)
