@@ -24,12 +24,13 @@ FLOORS = (
     {"tally"},
     {"measures"},
     {"figures"},
+    {"findings"},
     {"result"},
     {"checkpoint", "card", "provenance"},
     {"pipeline", "train", "compare", "callback", "gates", "explaining", "shared_arguments"},
     {"seeds", "explaining_arguments"},
     {"demo", "catalogue", "describe", "arguments", "gathering"},
-    {"survey"},
+    {"survey", "report"},
     {"cli"},
 )
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
