@@ -2,18 +2,25 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint browser bench clean
 
 demo: $(VENV)/installed
 	$(VENV)/bin/conoscope demo
 
-test: lint
+test: lint browser
 	$(VENV)/bin/python -m pytest -n 2
 
 lint: $(VENV)/developing
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+
+# The tests open a report in a browser. Where none is there and none can be had, those tests are skipped and say so.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo -n)
+browser:
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium; } || \
+	echo "no browser could be installed: the tests of the report in a browser are skipped"
 
 bench: $(VENV)/developing
 	$(VENV)/bin/python benchmarks/overhead.py

@@ -86,8 +86,7 @@ class Result:
     @property
     def missing(self) -> list[str]:
         """The shards of the corpus that are not in it."""
-        count = self.provenance["shards"][0].partition("/")[2]
-        return [shard for number in range(int(count)) if (shard := f"{number + 1}/{count}") not in self.provenance["shards"]]
+        return missing_shards(self.provenance)
 
     def summary(self, names: Sequence[str] | None = None) -> str:
         """Some tables as text, the first that each measure has by default: by layer, means over heads beside whole vectors."""
@@ -101,6 +100,12 @@ class Result:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return shown(self.tables, self.provenance)
+
+
+def missing_shards(provenance: Mapping[str, Any]) -> list[str]:
+    """The shards of the corpus that a result is not of."""
+    count = provenance["shards"][0].partition("/")[2]
+    return [shard for number in range(int(count)) if (shard := f"{number + 1}/{count}") not in provenance["shards"]]
 
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
@@ -132,9 +137,13 @@ def versions() -> dict[str, str]:
 def write_tables(folder: Path, tables: Mapping[str, "pd.DataFrame"], provenance: Mapping[str, Any]) -> None:
     """Write each table as parquet, with its provenance within, and as CSV."""
     for name, frame in tables.items():
-        stem = name.replace(":", "-").replace("=", "-").replace(",", "-")
-        _write_parquet(frame, folder / f"{stem}.parquet", provenance)
-        frame.to_csv(folder / f"{stem}.csv", index=False)
+        _write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance)
+        frame.to_csv(folder / f"{stem_of(name)}.csv", index=False)
+
+
+def stem_of(name: str) -> str:
+    """What the files of a table are called, without their ending."""
+    return name.replace(":", "-").replace("=", "-").replace(",", "-")
 
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:

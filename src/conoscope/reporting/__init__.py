@@ -1,0 +1,49 @@
+"""The report: what was measured, every figure, every table, and how they were made, as one page that needs nothing else.
+
+>>> from conoscope.reporting import report
+>>> report(["out/pure", "out/tuned"], "report.html")
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from conoscope.errors import OutputError, one_of
+from conoscope.findings import find
+from conoscope.gathering import gather, together
+from conoscope.reporting.page import page
+from conoscope.result import Result
+
+__all__ = ["page", "report"]
+
+ENDINGS = (".html", ".htm")
+
+
+def report(sources: Result | str | Path | Sequence[Result | str | Path], path: str | Path, title: str | None = None) -> Path:
+    """Write the page of one source or of several: results, folders that commands wrote, files of explanations."""
+    target = Path(path)
+    if target.suffix.lower() not in ENDINGS:
+        raise OutputError(f"no report can be written as {target.name!r}; give an ending of {one_of(ENDINGS)}")
+    runs = gather([sources] if isinstance(sources, Result | str | Path) else sources)
+    if not runs:
+        raise OutputError("a report needs something to report on; give a folder written by conoscope measure -o")
+    tables = together(runs)
+    return _write(page(runs, tables, find(tables), title), target)
+
+
+def _write(text: str, target: Path) -> Path:
+    """Beside the target first, so that a page is there whole or not at all."""
+    beside = target.with_name(f"{target.name}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(target)
+    except OSError as error:
+        _remove(beside)
+        raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
+    return target
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return

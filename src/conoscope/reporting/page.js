@@ -1,0 +1,76 @@
+"use strict";
+(() => {
+  // A drawing is replaced by the live chart only once that is there: where anything fails, the drawing stays.
+  const bringToLife = async (script) => {
+    const chart = document.getElementById(script.dataset.chart);
+    const live = document.createElement("div");
+    const options = {
+      mode: "vega-lite", ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
+    };
+    try {
+      await vegaEmbed(live, JSON.parse(script.textContent), options);
+      keepNamesApart(live, `${chart.id}-live-`);
+      chart.replaceChildren(live);
+    } catch (error) {
+      console.warn(error);
+    }
+  };
+
+  // Vega names clips and gradients alike in every chart, and names them anew when it draws again.
+  const keepNamesApart = (live, prefix) => {
+    const rename = () => {
+      for (const element of live.querySelectorAll("svg [id]")) {
+        if (!element.id.startsWith(prefix)) element.id = prefix + element.id;
+      }
+      for (const name of ["clip-path", "fill", "stroke"]) {
+        for (const element of live.querySelectorAll(`[${name}*="#"]`)) {
+          const found = /^url\(["']?[^#)]*#([^"')]+)["']?\)$/.exec(element.getAttribute(name));
+          if (found && !found[1].startsWith(prefix)) element.setAttribute(name, `url(#${prefix}${found[1]})`);
+        }
+      }
+    };
+    rename();
+    const changes = { subtree: true, childList: true, attributes: true, attributeFilter: ["id", "clip-path", "fill", "stroke"] };
+    new MutationObserver(rename).observe(live, changes);
+  };
+
+  const near = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries.filter((one) => one.isIntersecting)) {
+        near.unobserve(entry.target);
+        bringToLife(entry.target.querySelector("script"));
+      }
+    },
+    { rootMargin: "300px" },
+  );
+  document.querySelectorAll("figure").forEach((figure) => near.observe(figure));
+
+  const compared = (one, other, asNumbers) =>
+    asNumbers ? Number(one) - Number(other) : one.localeCompare(other, undefined, { numeric: true });
+
+  const sort = (table, head) => {
+    const heads = [...head.parentElement.children];
+    const place = heads.indexOf(head);
+    const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+    const asNumbers = head.classList.contains("number");
+    const rows = [...table.tBodies[0].rows].map((row) => ({ row, text: row.cells[place].textContent }));
+    const sign = direction === "ascending" ? 1 : -1;
+    rows.sort((one, other) => {
+      if (!one.text || !other.text) return Number(!one.text) - Number(!other.text);
+      return sign * compared(one.text, other.text, asNumbers);
+    });
+    table.tBodies[0].append(...rows.map(({ row }) => row));
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", direction);
+  };
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    for (const head of table.tHead.rows[0].cells) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      button.addEventListener("click", () => sort(table, head));
+      head.replaceChildren(button);
+    }
+  }
+})();

@@ -1,0 +1,112 @@
+"""The page as text: a pure function of runs, their tables and what was found in them."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from conoscope.figures import QUESTIONS, Tables
+from conoscope.findings import Finding
+from conoscope.gathering import Run
+from conoscope.reporting.charts import Drawn, bundle, drawn, figure_of, scripts
+from conoscope.reporting.making import making
+from conoscope.reporting.markup import Html, joined, tag
+from conoscope.reporting.opening import opening, title_of
+from conoscope.reporting.tables import Sheet, by_question, sheets, table_of
+from conoscope.terminal import printable
+
+MEASURES = {
+    "cones": (
+        *("sim", "intra_sim", "cone_index", "self_sim", "max_explained_variance", "effective_rank"),
+        *("participation_ratio", "top_directions", "variance", "vector_norms"),
+    ),
+    "classes": ("class_cones", "capacity"),
+    "heads": ("heads", "gates", "directionality", "attention_entropy", "class_maps"),
+    "mixing": ("norms", "frequency", "mixing"),
+    "stream": ("stream",),
+    "words": ("explanations", "plausibility", "faithfulness"),
+}
+"""Which tables help to answer which question."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page, with the place and the words by which the table of contents names it."""
+
+    anchor: str
+    title: str
+    inside: Html
+
+    def written(self) -> Html:
+        """The section under its heading."""
+        return tag("section", tag("h2", self.title, id=self.anchor), self.inside, aria_labelledby=self.anchor)
+
+
+def page(runs: Sequence[Run], tables: Tables, findings: Sequence[Finding], title: str | None = None) -> str:
+    """The whole page, which needs no other file and asks nothing of the network."""
+    named, figures = title or title_of(runs), drawn(tables)
+    grouped = by_question(sheets(tables, runs), MEASURES)
+    made = Section("making", "How it was made", joined((making(runs), _tables(grouped.get("", ()), "Other tables"))))
+    sections = [*_answers(figures, grouped), made]
+    main = tag(
+        "main",
+        opening(runs, findings, figures, named),
+        _contents(sections),
+        tag("div", *(section.written() for section in sections), class_="answers"),
+        id="main",
+    )
+    codes = (bundle(), _file("page.js")) if figures else (_file("page.js"),)
+    body = tag("body", tag("a", "Skip to the report", href="#main", class_="skip"), main, scripts(*codes))
+    return f"<!DOCTYPE html>\n{tag('html', _head(named, codes), body, lang='en')}\n"
+
+
+def _answers(figures: Sequence[Drawn], grouped: Mapping[str, Sequence[Sheet]]) -> list[Section]:
+    """What there is to answer each question, where there is something."""
+    found = []
+    for name, question in QUESTIONS.items():
+        charts = [figure_of(one) for one in figures if one.figure.question == name]
+        if inside := joined((*charts, _tables(grouped.get(name, ()), "Tables"))):
+            found.append(Section(f"question-{name}", question, inside))
+    return found
+
+
+def _contents(sections: Sequence[Section]) -> Html:
+    links = (tag("li", tag("a", section.title, href=f"#{section.anchor}")) for section in sections)
+    return tag("nav", tag("ul", *links), aria_label="Contents")
+
+
+def _tables(found: Sequence[Sheet], title: str) -> Html:
+    return tag("div", tag("h3", title), *map(table_of, found), class_="tables") if found else Html()
+
+
+def _head(title: str, codes: Sequence[str]) -> Html:
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(map(_hash, codes))}",
+            "style-src 'unsafe-inline'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    return tag(
+        "head",
+        Html('<meta charset="utf-8">'),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Html('<meta name="color-scheme" content="light dark">'),
+        Html('<link rel="icon" href="data:,">'),
+        tag("title", printable(title)),
+        tag("style", Html(_file("page.css"))),
+    )
+
+
+def _hash(code: str) -> str:
+    """A script that may run, by its own text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
+
+
+def _file(name: str) -> str:
+    return (files("conoscope.reporting") / name).read_text(encoding="utf-8")

@@ -1,0 +1,163 @@
+"""Tables of the page: a sight of each, and the whole of it as CSV where that is not too much."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from conoscope.figures import Tables
+from conoscope.gathering import Run
+from conoscope.measures import CATALOGUE
+from conoscope.reporting.markup import Html, joined, quoted, tag
+from conoscope.result import stem_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 100
+"""How many rows of a table the page shows."""
+LARGEST, ALTOGETHER = 150_000, 1_200_000
+"""How many bytes of CSV the page holds of one table, and of all of them."""
+SAFE = ",;:@/?!$*+=()~[]{}|"
+"""What a data URL may hold as it is."""
+FORMULA = re.compile(r"[=+\-@\t\r\n]")
+"""How a cell begins that a spreadsheet would compute (OWASP, CSV injection)."""
+NOT_MEASURED = {
+    "plausibility": "How well maps agree with what people marked.",
+    "plausibility.curve": "Precision and recall of each map, by how many words are taken.",
+    "faithfulness": "How the answer changes without the first words of each map.",
+    "explanations": "How much each word counts, by each map.",
+}
+"""What tables that are of no measure hold."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of the page: its name, its rows of every run, its CSV where the page holds it, and the files that hold it."""
+
+    name: str
+    frame: "pd.DataFrame"
+    csv: str | None
+    files: Sequence[str]
+
+
+def sheets(tables: Tables, runs: Sequence[Run]) -> list[Sheet]:
+    """Every table but that of the runs; the smallest ones come with their CSV, as many as the page can hold."""
+    several = len({run.name for run in runs}) > 1
+    frames = {name: _with_runs(frame, several) for name, frame in tables.items() if name != "runs"}
+    # A cell and its comma are two bytes at least.
+    written = {name: data_url(frame) for name, frame in frames.items() if 2 * frame.size <= LARGEST}
+    held: dict[str, str] = {}
+    for name in sorted(written, key=lambda name: len(written[name])):
+        if len(written[name]) <= min(LARGEST, ALTOGETHER - sum(map(len, held.values()))):
+            held[name] = written[name]
+    return [Sheet(name, frame, held.get(name), _files(name, runs)) for name, frame in frames.items()]
+
+
+def _files(name: str, runs: Sequence[Run]) -> list[str]:
+    """The files that hold a table: of explanations the file itself, else the CSV in a run's folder."""
+    there = [run.source for run in runs if run.source and name in run.tables]
+    return there if name == "explanations" else [str(Path(source) / f"{stem_of(name)}.csv") for source in there]
+
+
+def _with_runs(frame: "pd.DataFrame", several: bool) -> "pd.DataFrame":
+    """With the column that names the run first, where there are several; else without it."""
+    rest = frame.drop(columns="run", errors="ignore")
+    return rest.assign(run=frame["run"])[["run", *rest.columns]] if several else rest
+
+
+def data_url(frame: "pd.DataFrame") -> str:
+    """The whole table as CSV, all digits and no formulas, as an address that is its own content."""
+    texts = {name: column.map(_no_formula) for name, column in frame.items() if column.dtype.kind not in "iufb"}
+    written = frame.assign(**{str(name): column for name, column in texts.items()}).to_csv(index=False, lineterminator="\n")
+    return f"data:text/csv;charset=utf-8,{quote(written, safe=SAFE, errors='backslashreplace')}"
+
+
+def _no_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+
+def table_of(sheet: Sheet) -> Html:
+    """The table, closed at first, under a line that says what it holds."""
+    rows = len(sheet.frame)
+    count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
+    what = about(sheet.name)
+    label = tag("summary", tag("code", sheet.name), " ", what, " ", tag("span", count, class_="muted"))
+    box = tag("div", _table(sheet), class_="scroll", role="region", aria_label=f"table {sheet.name}", tabindex="0")
+    return tag("details", label, box, tag("p", *_download(sheet), class_="download"), id=f"table-{stem_of(sheet.name)}")
+
+
+def about(name: str) -> str:
+    """What a table holds, in a line; nothing where it is not known."""
+    bare = name.partition(":")[0]
+    known = {table.name: table.summary for measure in CATALOGUE.values() for table in measure.tables}
+    return {**known, **NOT_MEASURED}.get(bare, "")
+
+
+def _table(sheet: Sheet) -> Html:
+    rows, shown = len(sheet.frame), sheet.frame.head(SHOWN)
+    filled = [name for name, column in sheet.frame.items() if name != "measure" and column.notna().any()]
+    columns = {str(name): shown[name] for name in filled}
+    cut = f", the first {SHOWN} of {rows:,} rows; sorting sorts these" if rows > SHOWN else ""
+    heads = [
+        tag("th", name, scope="col", **({"class_": "number"} if _is_number(column) else {})) for name, column in columns.items()
+    ]
+    lines = zip(*(cells(column) for column in columns.values()), strict=True)
+    return tag(
+        "table",
+        tag("caption", sheet.name, cut, class_="told" if cut else "unseen"),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *(tag("tr", *line) for line in lines)),
+        class_="sortable",
+    )
+
+
+def _is_number(column: "pd.Series[Any]") -> bool:
+    return column.dtype.kind in "iuf"
+
+
+def cells(column: "pd.Series[Any]") -> list[Html]:
+    """The cells of a column: numbers with as many decimals as the largest needs, texts as texts, nothing where nothing is."""
+    import pandas as pd
+
+    there = [not missing for missing in pd.isna(column)]
+    if not _is_number(column):
+        return [tag("td", quoted(cell) if known else "", class_="text") for cell, known in zip(column, there, strict=True)]
+    places = decimals([abs(float(cell)) for cell, known in zip(column, there, strict=True) if known], column.dtype.kind)
+    return [tag("td", number(float(cell), places) if known else "") for cell, known in zip(column, there, strict=True)]
+
+
+def decimals(sizes: Sequence[float], kind: str) -> int:
+    """How many decimals numbers of such sizes are shown with: none where they are whole, fewer where they are large."""
+    if kind in "iu" or all(size == int(size) for size in sizes if size < float("inf")):
+        return 0
+    largest = max(size for size in sizes if size < float("inf"))
+    return next((places for bound, places in ((1000, 1), (100, 2), (2, 3)) if largest >= bound), 4)
+
+
+def number(value: float, places: int) -> str:
+    """A number in so many decimals; one that would vanish in them is told by its power of ten."""
+    shown = f"{value:.{places}f}".replace("inf", "Infinity")
+    return f"{value:.0e}" if value and not shown.strip("-0.") else shown
+
+
+def _download(sheet: Sheet) -> Sequence[str]:
+    file = f"{stem_of(sheet.name)}.csv"
+    if sheet.csv is not None:
+        return [tag("a", f"Download {file}", download=file, href=sheet.csv), " (all rows, all columns, all digits)"]
+    if not sheet.files:
+        return ["This table is too large for the page; save the result to have it as a file."]
+    named = [joined((", " if place else "", tag("code", quoted(path, 200)))) for place, path in enumerate(sheet.files)]
+    return ["This table is too large for the page; the whole of it is in ", *named, "."]
+
+
+def by_question(found: Sequence[Sheet], measures: Mapping[str, Sequence[str]]) -> dict[str, list[Sheet]]:
+    """The tables of each question, in the order of its measures; those of no known measure under nothing."""
+    homes = {measure: (question, place) for question, of in measures.items() for place, measure in enumerate(of)}
+    placed = [(homes.get(sheet.name.partition(":")[0].partition(".")[0], ("", 0)), sheet) for sheet in found]
+    grouped: dict[str, list[Sheet]] = {}
+    for (question, _), sheet in sorted(placed, key=lambda one: one[0]):
+        grouped.setdefault(question, []).append(sheet)
+    return grouped
