@@ -54,7 +54,7 @@ def test_the_figure_of_capacity_shows_the_last_layer_with_both_bounds(pure: Load
     measure(pure, texts, ["capacity"], out=tmp_path / "out")
     assert main(["figure", "capacity", str(tmp_path / "out"), "-o", str(tmp_path / "capacity.json")]) == 0
     spec = json.loads((tmp_path / "capacity.json").read_text())
-    assert [layer["encoding"]["y"]["field"] for layer in spec["layer"]] == ["value", "simplex", "random"]
+    assert [layer["encoding"]["y"]["field"] for layer in spec["layer"]] == ["value", "simplex", "random", "value"]
     (rows,) = spec["datasets"].values()
     assert {row["layer"] for row in rows} == {3}
     assert {row["simplex"] for row in rows} == {-1.0}

@@ -19,6 +19,8 @@ CLASSES = 14
 """Classes that have a mark of their own: seven colours, twice."""
 SIDE, COLUMNS = 160, 4
 """Pixels of a panel, and panels beside each other."""
+NARROWEST = 22
+"""Characters that fit above a panel."""
 SIZE = 9 * math.pi
 """Of a mark: a circle of three pixels, which takes few digits to write."""
 NONE = -1
@@ -77,7 +79,7 @@ def _chosen(frame: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
 
     The table has examples in the order of a hash: the first ones are no others than the rest.
     """
-    runs = shown(runs_of(frame))
+    runs = shown(runs_of(frame), NARROWEST)
     # So many that runs fill whole rows.
     most = next((count for count in (PANELS, COLUMNS, COLUMNS // 2) if count * len(runs) <= PANELS), 1)
     panels = [(run, layer) for run in runs for layer in _layers(frame[frame["run"] == run]["layer"], most)]
@@ -85,13 +87,13 @@ def _chosen(frame: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
     for run, layer in panels:
         part = frame[(frame["run"] == run) & (frame["layer"] == layer)].head(min(MOST, POINTS // len(panels)))
         header = f"layer {layer} ({part['share'].iloc[0]:.0%})"
-        found[f"{runs[run]}, {header}" if len(runs) > 1 else header] = part
+        found[f"{runs[run]}\n{header}" if len(runs) > 1 else header] = part
     return found
 
 
 def _layers(layers: "pd.Series[Any]", most: int) -> list[int]:
     """Evenly chosen, the last among them."""
-    there = sorted(layers.unique())
+    there = sorted(map(int, layers.unique()))
     count = min(len(there), most)
     return sorted(there[-1 - place * len(there) // count] for place in range(count))
 

@@ -86,7 +86,7 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
     drawn = renamed(frame[["panel", "class", "gold", "n", *QUANTILES]], names, "class", "gold")
     base = alt.Chart(drawn).encode(
         alt.X("class:N", title="direction of the class", sort=classes).axis(
-            labelAngle=0 if len(classes) < 4 else -40, labelLimit=90
+            labelAngle=0 if len(classes) < 4 else -90, labelLimit=90
         ),
         alt.XOffset("gold:N", sort=classes),
         alt.Color("gold:N", title="class of the examples")

@@ -55,10 +55,10 @@ def curve(frame: "pd.DataFrame", title: str, within: tuple[float, float] = (0, 1
 
 
 def paneled(chart: Chart, panels: Sequence[str], column: str = "panel", columns: int = 2) -> Chart:
-    """A panel for each name of a column, in that order."""
+    """A panel for each name of a column, in that order; names may have several lines."""
     import altair as alt
 
-    header = alt.Header(title=None, labelAnchor="start")
+    header = alt.Header(title=None, labelAnchor="start", labelAlign="left", labelExpr="split(datum.label, '\\n')")
     faceted = chart.facet(facet=alt.Facet(f"{column}:N", sort=list(panels), header=header), columns=columns, spacing=18)
     return faceted.resolve_axis(x="independent")
 

@@ -1,0 +1,271 @@
+"""Figures of classes: what is drawn is what the tables say, of two classes and of very many."""
+
+import json
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from conoscope.figures import FIGURES, spec, svg
+from drawings import HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where
+
+QUANTILES = ("q05", "q25", "q50", "q75", "q95")
+NAMES = ["class-cones", "class-cosines", "class-cosines-by-layer", "class-plane", "class-plane-means", "nearest-cone"]
+
+
+def names(count: int) -> list[str]:
+    return [f"class {number:02}" for number in range(count)]
+
+
+def cosine(one: int, other: int) -> float:
+    return 0.8 if one == other else 0.01 * one - 0.001 * other
+
+
+def cones_table(classes: list[str], run: str = "", kinds: tuple[str, ...] = ("first", "mean", "held_out")) -> pd.DataFrame:
+    """Quantiles in layer 2 alone, around a median that tells both classes."""
+    rows: list[dict[str, Any]] = []
+    for layer in (1, 2):
+        for site in ("hidden", "key"):
+            for kind in kinds:
+                for one, own in enumerate(classes):
+                    for other, gold in enumerate(classes):
+                        steps = {name: cosine(one, other) + 0.01 * (place - 2) for place, name in enumerate(QUANTILES)}
+                        row = {"run": run, "site": site, "layer": layer, "head": None, "representative": kind}
+                        row |= {"class": own, "gold": gold, "value": cosine(one, other), "sd": 0.1, "n": 50}
+                        rows.append({**row, **(steps if layer == 2 else dict.fromkeys(steps))})
+    table = frame(rows)
+    return table.astype(dict.fromkeys(QUANTILES, float))
+
+
+def between_table(classes: list[str], run: str = "") -> pd.DataFrame:
+    return frame(
+        [
+            {"run": run, "site": site, "layer": layer, "head": None, "representative": kind, "sd": None, "n": 1}
+            | {"class": classes[one], "other_class": classes[other], "value": (-1) ** layer * (0.1 * one - 0.01 * other) % 1}
+            for site in ("hidden", "key")
+            for layer in (0, 1, 2)
+            for kind in ("first", "mean")
+            for one, other in combinations(range(len(classes)), 2)
+        ]
+    )
+
+
+def nearest_table(run: str = "", model: float | None = 0.9) -> pd.DataFrame:
+    ways = [("first", "none"), ("mean", "none"), ("held_out", "none"), ("medoid", "none"), ("mean", "norm"), ("mean", "shuffled")]
+    more = {"run": run, "layer": 2, "head": None, "sd": 0.4, "n": 100, "agreement": model, "model": model, "chance": 0.5}
+    table = frame(
+        [
+            {**more, "site": site, "representative": kind, "control": control, "value": 0.98 if control == "none" else 0.5}
+            for site in ("hidden", "key", "value")
+            for kind, control in ways
+        ]
+    )
+    return table.astype({"agreement": float, "model": float})
+
+
+def plane_table(classes: list[str], run: str = "", layers: int = 3, count: int = 256, answers: bool = True) -> pd.DataFrame:
+    """Every fifth answer is the first class."""
+    rows: list[dict[str, Any]] = []
+    for layer in range(layers):
+        for projection in ("pca", "means"):
+            for number in range(count):
+                gold = classes[number % len(classes)]
+                predicted: Any = classes[0] if number % 5 == 0 else gold
+                row = {"run": run, "site": "hidden", "layer": layer, "head": None, "projection": projection, "sd": None, "n": 1}
+                row |= {"value": float(number), "second": -float(number), "share": 0.25, "example": f"corpus:test:{number}"}
+                rows.append(row | {"gold": gold, "predicted": predicted if answers else -1})
+    return frame(rows)
+
+
+def all_tables(classes: list[str], run: str = "") -> dict[str, pd.DataFrame]:
+    return {
+        "class_cones": cones_table(classes, run),
+        "class_cones__between": between_table(classes, run),
+        "class_cones__nearest": nearest_table(run),
+        "class_cones__plane": plane_table(classes, run),
+    }
+
+
+def of_runs(runs: list[str], classes: list[str]) -> dict[str, pd.DataFrame]:
+    parts = [all_tables(classes, run) for run in runs]
+    return {table: pd.concat([part[table] for part in parts]) for table in parts[0]}
+
+
+def test_a_box_is_the_middle_half_and_a_whisker_nine_tenths_of_the_last_layer_s_cosines() -> None:
+    chart = drawn("class-cones", class_cones=cones_table(["a", "b", "c"]))
+    (row,) = rows_where(chart, panel="hidden states: mean of the other half", gold="c", **{"class": "b"})
+    assert [row[name] for name in QUANTILES] == pytest.approx([0.008 + 0.01 * step for step in (-2, -1, 0, 1, 2)])
+    whisker, box, median = (
+        (part["encoding"]["y"]["field"], part["encoding"].get("y2", {}).get("field")) for part in parts_of(chart)
+    )
+    assert (whisker, box, median) == (("q05", "q95"), ("q25", "q75"), ("q50", None))
+    assert marks_of(chart) == ["rule", "bar", "tick"]
+
+
+def test_no_direction_is_drawn_that_a_scored_example_helped_to_make() -> None:
+    panels = panels_of(drawn("class-cones", class_cones=cones_table(["a", "b"])))
+    assert panels == [
+        f"{site}: {kind}" for site in ("hidden states", "keys") for kind in ("mean of the other half", "first right example")
+    ]
+    alone = drawn("class-cones", class_cones=cones_table(["a", "b"], kinds=("mean", "held_out")))
+    assert panels_of(alone) == ["hidden states: mean of the other half", "keys: mean of the other half"]
+
+
+def test_of_several_runs_the_hidden_states_of_each_are_a_panel() -> None:
+    chart = drawn("class-cones", class_cones=pd.concat([cones_table(["a", "b"], run) for run in ("one", "two")]))
+    assert [panel.partition(":")[0] for panel in panels_of(chart)] == ["one", "one", "two", "two"]
+
+
+def test_without_quantiles_or_without_directions_there_are_no_boxes() -> None:
+    assert drawn("class-cones", class_cones=cones_table(["a", "b"]).query("layer == 1")) is None
+    assert drawn("class-cones", class_cones=cones_table(["a", "b"], kinds=("mean",))) is None
+
+
+def test_of_many_classes_the_others_are_the_range_of_their_medians_and_the_nearest_is_named() -> None:
+    chart = drawn("class-cones", class_cones=cones_table(names(28)))
+    (row,) = rows_where(chart, panel="hidden states", **{"class": "class 05"})
+    assert (row["q50"], row["lowest"], row["highest"]) == pytest.approx((0.8, 0.05 - 0.027, 0.05))
+    assert row["whose"] == "class 00"
+    assert len(rows_of(chart)) == 2 * 28
+
+
+def test_of_very_many_classes_forty_are_drawn() -> None:
+    cones = cones_table(names(60), kinds=("held_out",)).query("layer == 2")
+    assert len(rows_where(drawn("class-cones", class_cones=cones), panel="keys")) == 40
+    cells = rows_of(drawn("class-cosines", class_cones__between=between_table(names(60))))
+    assert len({row["class"] for row in cells}) == 40
+    assert len(cells) == 40 * 41 / 2
+
+
+def test_the_matrix_is_symmetric_with_ones_on_the_diagonal_and_of_the_last_layer_s_means() -> None:
+    table = between_table(["a", "b", "c"])
+    cells = {
+        (row["class"], row["other"]): row["value"]
+        for row in rows_where(drawn("class-cosines", class_cones__between=table), panel="keys")
+    }
+    assert len(cells) == 9
+    assert all(cells[pair] == cells[pair[::-1]] for pair in cells)
+    assert {cells[name, name] for name in "abc"} == {1}
+    (last,) = table.query("layer == 2 and site == 'key' and representative == 'mean' and `class` == 'b'")["value"]
+    assert cells["b", "c"] == pytest.approx(last, rel=1e-4)
+
+
+def test_cells_have_numbers_while_they_are_few_and_half_is_drawn_when_they_are_many() -> None:
+    few, more, many = (drawn("class-cosines", class_cones__between=between_table(names(count))) for count in (8, 12, 13))
+    assert marks_of(few) == ["rect", "text"]
+    assert marks_of(more) == ["rect"]
+    assert len(rows_of(more)) == 2 * 144
+    assert len(rows_of(many)) == 13 * 14 / 2
+    assert spec(few)["spec"]["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-1, 1]
+
+
+def test_of_few_classes_each_pair_is_a_line_by_layer_and_of_more_the_mean_over_pairs_with_its_range() -> None:
+    few = drawn("class-cosines-by-layer", class_cones__between=between_table(["a", "b", "c"]))
+    assert {row["line"] for row in rows_of(few)} == {"a – b", "a – c", "b – c"}
+    assert {row["layer"] for row in rows_of(few)} == {0, 1, 2}
+    table = between_table(names(6))
+    (row,) = rows_where(drawn("class-cosines-by-layer", class_cones__between=table), panel="hidden states", layer=1)
+    values = table.query("site == 'hidden' and layer == 1 and representative == 'mean'")["value"]
+    assert (row["value"], row["low"], row["high"]) == pytest.approx((values.mean(), values.min(), values.max()), abs=1e-4)
+    assert row["pairs"] == 15
+
+
+def test_one_class_has_no_pairs() -> None:
+    empty = between_table(["a", "b"]).iloc[:0]
+    assert drawn("class-cosines", class_cones__between=empty) is None
+    assert drawn("class-cosines-by-layer", class_cones__between=empty) is None
+
+
+def test_the_nearest_cone_has_an_interval_within_bounds_beside_model_and_chance() -> None:
+    chart = drawn("nearest-cone", class_cones__nearest=nearest_table())
+    (row,) = rows_where(chart, panel="hidden states", kind="mean", what="nearest cone")
+    assert (row["share"], row["low"], row["high"]) == (0.98, pytest.approx(0.98 - 1.96 * 0.04), 1)
+    (control,) = rows_where(chart, panel="keys", kind="control: length alone", what="nearest cone")
+    assert control["share"] == 0.5
+    (model,) = rows_where(chart, panel="values", kind="middle example", what="the model itself")
+    assert (model["share"], model["low"]) == (0.9, None)
+    assert panels_of(chart) == ["hidden states", "keys", "values"]
+
+
+def test_a_model_that_does_not_classify_has_neither_accuracy_nor_agreement() -> None:
+    chart = drawn("nearest-cone", class_cones__nearest=nearest_table(model=None))
+    assert {row["what"] for row in rows_of(chart)} == {"nearest cone", "largest class (chance)"}
+    assert next(parts_of(chart))["encoding"]["color"]["scale"]["domain"] == ["nearest cone", "largest class (chance)"]
+
+
+def test_a_point_of_the_plane_is_an_example_and_hollow_where_the_model_is_wrong() -> None:
+    table = plane_table(["a", "b"])
+    chart = drawn("class-plane", class_cones__plane=table)
+    (row,) = rows_where(chart, panel="layer 2 (25%)", example="corpus:test:5")
+    assert (row["x"], row["y"], row["gold"], row["predicted"], row["answer"]) == (5, -5, "b", "a", "wrong")
+    (right,) = rows_where(chart, panel="layer 2 (25%)", example="corpus:test:7")
+    assert (right["gold"], right["answer"]) == ("b", "right")
+    (part,) = parts_of(chart)
+    full = part["encoding"]["fillOpacity"]["scale"]
+    assert dict(zip(full["domain"], full["range"], strict=True)) == {"right": 0.7, "wrong": 0}
+    assert spec(chart)["resolve"]["scale"] == {"x": "independent", "y": "independent"}
+
+
+def test_each_projection_is_a_figure() -> None:
+    table = plane_table(["a", "b"]).query("projection == 'pca'")
+    assert drawn("class-plane", class_cones__plane=table) is not None
+    assert drawn("class-plane-means", class_cones__plane=table) is None
+
+
+def test_a_model_that_does_not_classify_is_never_wrong_and_a_class_called_minus_one_may_be() -> None:
+    chart = drawn("class-plane", class_cones__plane=plane_table(["a", "b"], answers=False))
+    assert {(row["predicted"], row["answer"]) for row in rows_of(chart)} == {("none", "right")}
+    named = drawn("class-plane", class_cones__plane=plane_table(["-1", "1"]))
+    assert {row["answer"] for row in rows_where(named, gold="1", predicted="-1")} == {"wrong"}
+
+
+@pytest.mark.parametrize(("layers", "runs"), [(1, 1), (3, 1), (13, 1), (49, 1), (13, 2), (13, 6), (4, 13)])
+def test_the_plane_has_few_points_in_all_and_the_last_layer_of_every_run(layers: int, runs: int) -> None:
+    table = pd.concat([plane_table(["a", "b"], f"run {run}", layers) for run in range(runs)])
+    chart = drawn("class-plane", class_cones__plane=table)
+    assert len(rows_of(chart)) <= 600
+    assert len(panels_of(chart)) <= max(12, runs)
+    assert sum(f"layer {layers - 1} " in panel for panel in panels_of(chart)) == runs
+    counts = pd.Series([row["panel"] for row in rows_of(chart)]).value_counts()
+    assert counts.nunique() == 1
+    assert set(counts.index) == set(panels_of(chart))
+
+
+def test_a_class_has_the_colour_that_it_has_in_the_boxes() -> None:
+    tables = {"class_cones": cones_table(["z", "a"]), "class_cones.plane": plane_table(["a", "z"])}
+    (part,) = parts_of(FIGURES["class-plane"].draw(tables))
+    assert part["encoding"]["fill"]["scale"]["domain"] == ["z", "a"]
+
+
+def test_of_many_classes_those_with_fewest_examples_share_a_mark() -> None:
+    table = plane_table(names(20), layers=1, count=150)
+    chart = drawn("class-plane", class_cones__plane=table)
+    (part,) = parts_of(chart)
+    domain = part["encoding"]["fill"]["scale"]["domain"]
+    assert (len(domain), domain[-1]) == (14, "other classes")
+    common = pd.Series([row["gold"] for row in rows_of(chart)]).value_counts().drop("other classes")
+    assert set(common.index) == set(names(10)) | set(domain[10:13])
+    assert common.min() >= 7
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_of_classes_can_be_drawn_of_classes_and_runs_with_any_name(name: str) -> None:
+    for classes in (HOSTILE[:2], HOSTILE):
+        chart = drawn(name, **of_runs(["one", "x" * 5_000], classes))
+        assert is_drawable(chart)
+        assert not any("\u202e" in str(row) or "\x1b" in str(row) for row in rows_of(chart))
+        assert is_drawable(drawn(name, **all_tables(classes)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_of_classes_says_how_it_is_read_and_what_a_mark_is(name: str) -> None:
+    assert len(FIGURES[name].caption) > 100
+    assert any("tooltip" in part["encoding"] for part in parts_of(drawn(name, **all_tables(["a", "b"]))))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_of_two_classes_is_small(name: str) -> None:
+    tables = all_tables(["negative", "positive"]) | {"class_cones__plane": plane_table(["negative", "positive"], layers=13)}
+    chart = drawn(name, **tables)
+    assert len(json.dumps(spec(chart))) + len(svg(chart)) < 250_000
