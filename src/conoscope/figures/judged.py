@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
 from conoscope.figures.lines import told_apart
-from conoscope.terminal import printable
+from conoscope.figures.typesetting import LABEL, cut
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ def dots(tables: Tables, name: str, metrics: Mapping[str, str]) -> Chart | None:
     layers = [
         base.transform_filter("datum.chance").mark_rule(strokeDash=[4, 3]),
         placed.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
-        placed.mark_point(filled=True, size=60, opacity=1).encode(**shape),
+        placed.mark_point(aria=False, filled=True, size=60, opacity=1).encode(**shape),
     ]
     chart = alt.layer(*layers).properties(width=PANEL, height=len(maps) * (12 * len(runs) + 12))
     panels = alt.Facet("panel:N", title=None, sort=list(frame["panel"].unique()))
@@ -75,4 +75,6 @@ def _panelled(frame: "pd.DataFrame", metrics: Mapping[str, str]) -> "pd.DataFram
     chosen = chosen.sort_values(["place", "chance"], kind="stable")
     several = chosen["average"].nunique() > 1
     panel = chosen["metric"].map(metrics) + (", " + chosen["average"].map(AVERAGES) if several else "")
-    return chosen.assign(panel=panel, map=chosen["map"].map(printable))[["run", "map", "panel", *NUMBERS, "n", "chance"]]
+    return chosen.assign(panel=panel, map=chosen["map"].map(lambda name: cut(name, LABEL)))[
+        ["run", "map", "panel", *NUMBERS, "n", "chance"]
+    ]

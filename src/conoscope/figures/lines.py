@@ -45,7 +45,7 @@ def by_layer(
     layers = [
         *([base.mark_area(opacity=0.15).encode(alt.Y("low:Q"), alt.Y2("high:Q"))] if "low" in frame else []),
         base.mark_line().encode(**(_dashes(frame, line, several) if line and panel else {})),
-        base.mark_point(filled=True, size=40, opacity=1).encode(**shape),
+        base.mark_point(aria=False, filled=True, size=40, opacity=1).encode(**shape),
     ]
     return _in_panels(alt.layer(*layers), panel, [] if panel is None else list(frame[panel].unique()))
 

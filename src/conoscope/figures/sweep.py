@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, table_of
 from conoscope.figures.lines import told_apart
-from conoscope.terminal import printable
+from conoscope.figures.typesetting import LABEL, cut
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,10 @@ def penalty_sweep(tables: Tables) -> Chart | None:
     import pandas as pd
 
     runs = _trained(tables)
+    if runs[PENALTY].nunique() < 2:
+        return None
     frame = pd.concat([_rows(tables, title, panel) for title, panel in PANELS.items()]).merge(runs, on="run")
-    if frame[PENALTY].nunique() < 2:
+    if frame.empty:
         return None
     colour, shape = told_apart(frame, "group" if frame["group"].nunique() > 1 else None)
     base = alt.Chart(frame).encode(
@@ -54,7 +56,7 @@ def penalty_sweep(tables: Tables) -> Chart | None:
     )
     layers = [
         base.mark_line().encode(alt.Y("mean(value):Q", title=None).scale(zero=False)),
-        base.mark_point(filled=True, size=45, opacity=0.8).encode(
+        base.mark_point(aria=False, filled=True, size=45, opacity=0.8).encode(
             alt.Y("value:Q", title=None).scale(zero=False),
             tooltip=["run", alt.Tooltip(PENALTY, title="λ"), "panel", alt.Tooltip("value", format=".3f")],
             **shape,
@@ -76,7 +78,7 @@ def _trained(tables: Tables) -> "pd.DataFrame":
 def _said(value: Any) -> str:
     import pandas as pd
 
-    return "none" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else printable(str(value))
+    return "none" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else cut(str(value), LABEL)
 
 
 def _rows(tables: Tables, title: str, panel: Panel) -> "pd.DataFrame":

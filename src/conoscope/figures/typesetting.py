@@ -10,6 +10,8 @@ from conoscope.terminal import printable
 
 WORD, LINE, NAME = 24, 64, 22
 """Columns of a word, of a line, and of the names beside the lines, at most."""
+LABEL = 60
+"""Columns of a name in a legend or a heading: a renderer takes seconds to measure one of ten thousand."""
 COLUMN, ROW = 6.8, 19
 """Pixels of a column and of a row."""
 MARGIN = 0.4
@@ -66,7 +68,7 @@ class Page:
         places = [(self.row + line, self.gutter + first, self.gutter + last) for line, first, last in laid_out([*shown, *ending])]
         self.notes.append({"x": 0, "row": self.row, "text": cut(name, self.gutter - 1)})
         for word, (row, first, last), known in zip(shown, places, told, strict=False):
-            self.cells.append({"x": first - MARGIN, "end": last + MARGIN, "row": row, "word": word, **known})
+            self.cells.append({"x": round(first - MARGIN, 1), "end": round(last + MARGIN, 1), "row": row, "word": word, **known})
         if ending:
             self.notes.append({"x": places[-1][1], "row": places[-1][0], "text": ending[0]})
         self.row = places[-1][0] + 1

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, Tables, figure, name_of
+from conoscope.figures.base import DIGITS, Chart, Tables, figure, name_of
 from conoscope.figures.theme import DIVERGING, INK
 from conoscope.figures.typesetting import GREY, NAME, Page, columns_of, cut
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 HUMAN = "human"
 """The map of what people marked."""
-EXAMPLES, CELLS = 6, 600
+EXAMPLES, CELLS = 6, 500
 """Texts that are drawn at most, and words of all their maps: what a page bears."""
 LONGEST = 120
 """Words of a text that are drawn."""
@@ -40,7 +40,8 @@ def words(tables: Tables) -> Chart | None:
             break
         for title, text in texts:
             page.head(title)
-            for name, rows in text.groupby("map", sort=False):
+            for name in text["map"].unique():
+                rows = text[text["map"] == name]
                 page.text(name, rows["word"][:shown], _scored(name, rows["value"]), max(0, len(rows) - shown))
     return _drawn(page) if page.cells else None
 
@@ -69,7 +70,7 @@ def _title(run: str, row: "pd.Series[Any]") -> str:
 
 def _scored(name: str, values: "pd.Series[float]") -> list[dict[str, Any]]:
     """Each score, and what part it is of the largest of the text; none where a word has no finite score."""
-    known = [float(value) if math.isfinite(value) else None for value in values.astype(float)]
+    known = [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values.astype(float)]
     largest = max((abs(value) for value in known if value is not None), default=0.0) or 1.0
     return [
         {"map": cut(name, 40), "score": value, "part": round(float(value or 0) / largest, 3), "people": name == HUMAN}
