@@ -125,6 +125,12 @@ def test_a_large_table_is_cut_and_says_so_and_where_the_whole_is() -> None:
     assert len(parsed.all("tr")) == 2 * (SHOWN + 1)
 
 
+def test_a_cut_table_shows_rows_of_every_run() -> None:
+    parsed = Page(written([run("one", sim=sim(60)), run("two", sim=sim(70))]))
+    assert "sim, the first 50 rows of each run, of 260 in all; sorting sorts these" in parsed.texts["caption"]
+    assert parsed.texts["td"].count("one") == parsed.texts["td"].count("two") == 50 + 1
+
+
 def test_a_large_table_of_a_result_that_was_not_saved_says_so() -> None:
     assert "save the result to have it as a file" in written([run(sim=pd.concat([sim(1000)] * 5))])
 

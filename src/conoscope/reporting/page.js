@@ -9,29 +9,10 @@
     };
     try {
       await vegaEmbed(live, JSON.parse(script.textContent), options);
-      keepNamesApart(live, `${chart.id}-live-`);
       chart.replaceChildren(live);
     } catch (error) {
       console.warn(error);
     }
-  };
-
-  // Vega names clips and gradients alike in every chart, and names them anew when it draws again.
-  const keepNamesApart = (live, prefix) => {
-    const rename = () => {
-      for (const element of live.querySelectorAll("svg [id]")) {
-        if (!element.id.startsWith(prefix)) element.id = prefix + element.id;
-      }
-      for (const name of ["clip-path", "fill", "stroke"]) {
-        for (const element of live.querySelectorAll(`[${name}*="#"]`)) {
-          const found = /^url\(["']?[^#)]*#([^"')]+)["']?\)$/.exec(element.getAttribute(name));
-          if (found && !found[1].startsWith(prefix)) element.setAttribute(name, `url(#${prefix}${found[1]})`);
-        }
-      }
-    };
-    rename();
-    const changes = { subtree: true, childList: true, attributes: true, attributeFilter: ["id", "clip-path", "fill", "stroke"] };
-    new MutationObserver(rename).observe(live, changes);
   };
 
   const near = new IntersectionObserver(

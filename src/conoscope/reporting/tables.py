@@ -97,13 +97,10 @@ def about(name: str) -> str:
 
 
 def _table(sheet: Sheet) -> Html:
-    rows, shown = len(sheet.frame), sheet.frame.head(SHOWN)
+    shown, cut = first_rows(sheet.frame)
     filled = [name for name, column in sheet.frame.items() if name != "measure" and column.notna().any()]
     columns = {str(name): shown[name] for name in filled}
-    cut = f", the first {SHOWN} of {rows:,} rows; sorting sorts these" if rows > SHOWN else ""
-    heads = [
-        tag("th", name, scope="col", **({"class_": "number"} if _is_number(column) else {})) for name, column in columns.items()
-    ]
+    heads = (tag("th", name, scope="col", class_="number" if _is_number(of) else "text") for name, of in columns.items())
     lines = zip(*(cells(column) for column in columns.values()), strict=True)
     return tag(
         "table",
@@ -112,6 +109,19 @@ def _table(sheet: Sheet) -> Html:
         tag("tbody", *(tag("tr", *line) for line in lines)),
         class_="sortable",
     )
+
+
+def first_rows(frame: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
+    """The rows that the page shows, as many of each run, and what is said of it where those are not all."""
+    if len(frame) <= SHOWN:
+        return frame, ""
+    runs = frame["run"].nunique() if "run" in frame else 1
+    each = max(1, SHOWN // runs)
+    shown = frame.groupby("run", sort=False).head(each) if runs > 1 else frame.head(SHOWN)
+    which = (
+        f"the first {each} rows of each run, of {len(frame):,} in all" if runs > 1 else f"the first {each} of {len(frame):,} rows"
+    )
+    return shown, f", {which}; sorting sorts these"
 
 
 def _is_number(column: "pd.Series[Any]") -> bool:
