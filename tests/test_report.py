@@ -20,9 +20,9 @@ from conoscope.gathering import Run, together
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
 from conoscope.pipeline import Options, measure
-from conoscope.report import page, report
+from conoscope.report import report
 from conoscope.report.charts import slim
-from conoscope.report.page import MEASURES
+from conoscope.report.page import MEASURES, page
 from conoscope.report.tables import ALTOGETHER, LARGEST, SHOWN, data_url, decimals, number
 from conoscope.terminal import printable
 from reports import HOSTILE, Page, clipped, run, sim, words
