@@ -20,9 +20,9 @@ from conoscope.gathering import Run, together
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
 from conoscope.pipeline import Options, measure
-from conoscope.reporting import page, report
+from conoscope.reporting import report
 from conoscope.reporting.charts import slim
-from conoscope.reporting.page import MEASURES
+from conoscope.reporting.page import MEASURES, page
 from conoscope.reporting.tables import ALTOGETHER, LARGEST, SHOWN, data_url, decimals, number
 from conoscope.terminal import printable
 from reports import HOSTILE, Page, clipped, run, sim, words

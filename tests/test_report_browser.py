@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from conoscope.figures import FIGURES
 from conoscope.findings import Finding
 from conoscope.gathering import together
-from conoscope.reporting import page as page_of
+from conoscope.reporting.page import page as page_of
 from conoscope.terminal import printable
 from reports import HOSTILE, clipped, run, sim, words
 

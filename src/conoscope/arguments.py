@@ -163,8 +163,8 @@ def _compare_options(command: argparse.ArgumentParser) -> None:
 def _report_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "results", nargs="+", metavar="OUT",
-        help="folders written by conoscope measure, plausibility or faithfulness, and files of conoscope explain; several are shown "
-        "side by side, under names that you may give, as in before=out-1/ after=out-2/",
+        help="folders written by conoscope measure, plausibility or faithfulness, and files of conoscope explain; several are "
+        "shown side by side, under names that you may give, as in before=out-1/ after=out-2/",
     )  # fmt: skip
     command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="the page to write")
     command.add_argument("--title", help="of the page; default what was measured")

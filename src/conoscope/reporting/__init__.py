@@ -10,10 +10,10 @@ from pathlib import Path
 from conoscope.errors import OutputError, one_of
 from conoscope.findings import find
 from conoscope.gathering import gather, together
-from conoscope.reporting.page import page
+from conoscope.reporting.page import page as written
 from conoscope.result import Result
 
-__all__ = ["page", "report"]
+__all__ = ["report"]
 
 ENDINGS = (".html", ".htm")
 
@@ -27,7 +27,7 @@ def report(sources: Result | str | Path | Sequence[Result | str | Path], path: s
     if not runs:
         raise OutputError("a report needs something to report on; give a folder written by conoscope measure -o")
     tables = together(runs)
-    return _write(page(runs, tables, find(tables), title), target)
+    return _write(written(runs, tables, find(tables), title), target)
 
 
 def _write(text: str, target: Path) -> Path:
