@@ -20,6 +20,7 @@ from conoscope.explaining.metrics import THRESHOLDS, Agreement
 from conoscope.explaining.ranking import Ranking
 from conoscope.explaining.scorefiles import read_scores
 from conoscope.explaining.selecting import Selection, minmax, softmax_rescale
+from conoscope.gathering import read_explanations
 from conoscope.loading import LoadedModel
 from conoscope.resampling import weightings
 
@@ -295,9 +296,25 @@ def test_explain_writes_a_line_for_each_example(model: Path, tmp_path: Path, cap
     assert capsys.readouterr().out == f"9 examples explained; written to {out}\n"
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["id"] for row in rows] == [e.id for e in load_corpus("bistro:test").first(9)]
-    assert list(rows[0]) == ["id", "text", "pair", "words", "label", "predicted", "maps"]
+    assert list(rows[0]) == ["id", "text", "pair", "words", "label", "rationale", "predicted", "maps"]
     assert all(len(row["maps"]["norms"]) == len(row["words"]) == len(row["text"].split()) for row in rows)
     assert [path.name for path in tmp_path.iterdir()] == ["scores.jsonl"]
+
+
+def test_what_people_marked_stands_in_the_file_and_comes_back_as_a_map_of_its_own(pure: LoadedModel, tmp_path: Path) -> None:
+    marked = Example("the soup was cold", "negative", "or was it?", (False, False, False, True, False, True, False), "marked")
+    texts = Corpus.of([marked, Example("we loved it", "positive", id="unmarked")])
+    out = tmp_path / "scores.jsonl"
+    write_explanations(explain(pure, texts, ["attention"]), out)
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["rationale"] for record in records] == [[0, 0, 0, 1, 0, 1, 0], None]
+    frame = read_explanations(out)
+    human = frame[frame["map"] == "human"]
+    assert set(human["example"]) == {"marked"}
+    assert human["value"].tolist() == [0, 0, 0, 1, 0, 1, 0]
+    scores = read_scores(out)
+    assert list(scores.names) == ["attention"]
+    assert [len(scores.of(example)["attention"]) for example in texts] == [7, 3]
 
 
 def test_explain_refuses_what_it_cannot_do(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

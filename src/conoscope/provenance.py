@@ -1,5 +1,6 @@
 """Provenance: the model, the corpus and the command that a table came from."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -8,16 +9,45 @@ from typing import Any
 from conoscope.corpora import Corpus
 from conoscope.loading import LoadedModel
 
+SETTINGS = ("checkpoint", "vectors", "seed", "entropy_penalty", "rationale_penalty", "lagrange_penalty")
+"""What is told of how a model was trained, beside its preset, its shape and what came of it."""
+SHAPE = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads"}
+"""Where a configuration tells the shape of a model."""
+
 
 def of_model(loaded: LoadedModel) -> dict[str, Any]:
-    """What a model is, and the hash of its weights."""
+    """What a model is, the hash of its weights, and how it was trained where that is known."""
     return {
         "name": loaded.name,
         "class": type(loaded.module).__name__,
         "type": loaded.module.config.model_type,
         "hash": loaded.digest(),
         "labels": list(loaded.labels),
+        "training": _training(loaded),
     }
+
+
+def _training(loaded: LoadedModel) -> dict[str, Any] | None:
+    """What training.json in the model's folder says; None where there is none, or none that conoscope wrote."""
+    try:
+        facts = json.loads((Path(loaded.name) / "training.json").read_text(encoding="utf-8"))
+        settings = facts["settings"]
+        found = {
+            "preset": None if settings["checkpoint"] else settings["preset"],
+            **{name: _whole(getattr(loaded.module.config, where, None)) for name, where in SHAPE.items()},
+            **{name: settings.get(name) for name in SETTINGS},
+            "epochs": facts["model"]["epochs"],
+            "accuracy": facts["scores"]["test"]["accuracy"] if "test" in facts["scores"] else None,
+        }
+        # What is no text in UTF-8 could not be written into ours.
+        json.dumps(found, ensure_ascii=False).encode()
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return found if all(isinstance(value, str | int | float | None) for value in found.values()) else None
+
+
+def _whole(number: Any) -> int | None:
+    return number if isinstance(number, int) else None
 
 
 def of_corpus(corpus: Corpus) -> dict[str, Any]:

@@ -166,9 +166,10 @@ def read_provenance(folder: Path) -> dict[str, Any]:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence[str] = (*IDENTITY, "shards")) -> str | None:
-    """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies."""
+    """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies and
+    whatever else lies there."""
     for key in keys:
-        left, right = ({**p[key], "name": ""} if key == "model" else p[key] for p in (one, other))
+        left, right = ({**p[key], "name": "", "training": None} if key == "model" else p[key] for p in (one, other))
         if left != right and isinstance(left, Mapping):
             inner = next(name for name in {**left, **right} if left.get(name) != right.get(name))
             return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"

@@ -55,7 +55,7 @@ class Explanation:
     maps: Mapping[str, Float[np.ndarray, " w"]]
 
     def record(self) -> dict[str, Any]:
-        """What is written as a line of JSON; a word without a score has null."""
+        """What is written as a line of JSON; a word without a score has null, and so has an example that nobody marked."""
         example = self.example
         return {
             "id": example.id,
@@ -63,6 +63,7 @@ class Explanation:
             "pair": example.pair,
             "words": list(example.words),
             "label": example.label,
+            "rationale": None if example.rationale is None else [int(marked) for marked in example.rationale],
             "predicted": self.predicted,
             "maps": {name: [_number(score) for score in scores] for name, scores in self.maps.items()},
         }
