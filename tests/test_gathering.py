@@ -68,7 +68,7 @@ def test_a_name_cannot_steer_a_terminal(measured: Path) -> None:
 def test_explanations_are_a_row_for_each_word_and_map_and_marks_are_a_map(tmp_path: Path) -> None:
     record = {
         "id": "a:1", "text": "not good", "pair": None, "words": ["not", "good"], "label": "negative", "predicted": None,
-        "maps": {"attention": [0.25, None]}, "rationale": [1, 0],
+        "maps": {"attention": [0.25, None]}, "rationale": [1, 0], "model": "runs/pure",
     }  # fmt: skip
     path = tmp_path / "scores.jsonl"
     path.write_text(json.dumps(record) + "\n" + json.dumps({**record, "id": "a:2", "rationale": None}) + "\n")
@@ -81,6 +81,8 @@ def test_explanations_are_a_row_for_each_word_and_map_and_marks_are_a_map(tmp_pa
         ["a:2", "not", "attention", 0.25],
         ["a:2", "good", "attention", None],
     ]
+    assert gather([path])[0].name == "pure"
+    path.write_text(json.dumps({**record, "model": None}))
     assert gather([path])[0].name == "scores"
 
 

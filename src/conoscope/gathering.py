@@ -19,7 +19,7 @@ HUMAN = "human"
 """The map of what people marked."""
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of folders that tell nothing without the folder above."""
-TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors")
+TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors", "accuracy")
 """What is told of a model's training, where it is known."""
 
 
@@ -61,7 +61,9 @@ def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
     for run in runs:
         for name, frame in {**run.tables, "runs": pd.DataFrame([_described(run)])}.items():
             frames.setdefault(name, []).append(frame.assign(run=run.name))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+    joined = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+    # What is known of a run may stand in several folders: of each fact the first that is told.
+    return {**joined, "runs": joined["runs"].groupby("run", sort=False, as_index=False).first()}
 
 
 def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
@@ -82,7 +84,10 @@ def _run(source: Source) -> Run:
         return Run("", "", source.provenance, source.tables)
     where = Path(source)
     if where.is_file():
-        return Run("", str(where), {}, {"explanations": read_explanations(where)})
+        frame = read_explanations(where)
+        models = frame["model"].dropna().unique()
+        of = {"model": {"name": models[0]}} if len(models) == 1 else {}
+        return Run("", str(where), of, {"explanations": frame.drop(columns="model")})
     provenance = read_provenance(where)
     if (where / "tally.json").is_file():
         return Run("", str(where), provenance, Result.load(where).tables)
@@ -101,7 +106,7 @@ def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
 
 
 def read_explanations(path: Path) -> "pd.DataFrame":
-    """A row for each word and map of a file written by conoscope explain: example, place, word, map, value, label, predicted.
+    """A row for each word and map of a file written by conoscope explain, with the example, its label and the model's answer.
 
     What people marked is a map of its own, `human`.
     """
@@ -119,11 +124,16 @@ def read_explanations(path: Path) -> "pd.DataFrame":
         raise OutputError(
             f"no explanations can be read from {path}{at}: {error}; expected a file written by conoscope explain -o"
         ) from error
-    return pd.DataFrame(rows, columns=["example", "place", "word", "map", "value", "label", "predicted"])
+    return pd.DataFrame(rows, columns=["model", "example", "place", "word", "map", "value", "label", "predicted"])
 
 
 def _words_of(record: Any) -> list[dict[str, Any]]:
-    said = {"example": str(record["id"]), "label": record["label"], "predicted": record["predicted"]}
+    said = {
+        "model": record.get("model"),
+        "example": str(record["id"]),
+        "label": record["label"],
+        "predicted": record["predicted"],
+    }
     marked = {HUMAN: record["rationale"]} if record.get("rationale") else {}
     return [
         {**said, "place": place, "word": word, "map": name, "value": None if score is None else float(score)}

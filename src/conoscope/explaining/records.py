@@ -53,6 +53,7 @@ class Explanation:
     predicted: str | None
     seen: Bool[np.ndarray, " w"]
     maps: Mapping[str, Float[np.ndarray, " w"]]
+    model: str
 
     def record(self) -> dict[str, Any]:
         """What is written as a line of JSON; a word without a score has null, and so has an example that nobody marked."""
@@ -64,6 +65,7 @@ class Explanation:
             "words": list(example.words),
             "label": example.label,
             "rationale": None if example.rationale is None else [int(marked) for marked in example.rationale],
+            "model": self.model,
             "predicted": self.predicted,
             "maps": {name: [_number(score) for score in scores] for name, scores in self.maps.items()},
         }
@@ -123,21 +125,22 @@ def _explained(
             found: dict[int, Explanation] = {}
             for batch in batcher.batches(window, options.batch_size):
                 texts = [window[place - 1] for place in batch.place.tolist()]
-                made = _of_batch(texts, passes(batch), loaded.labels, maps, options.word_score)
+                made = _of_batch(texts, passes(batch), loaded, maps, options.word_score)
                 found |= dict(zip(batch.place.tolist(), made, strict=True))
                 progress.advance(len(texts))
             yield from (found[place] for place in sorted(found))
 
 
 def _of_batch(
-    examples: Sequence[Example], passed: Passed, labels: Sequence[str], maps: Sequence[Asked], how: str
+    examples: Sequence[Example], passed: Passed, loaded: LoadedModel, maps: Sequence[Asked], how: str
 ) -> Iterator[Explanation]:
     counts = [len(example.words) for example in examples]
     by_map = {wanted.name: word_scores(wanted.scores(passed), passed.batch, counts, how) for wanted in maps}
-    said = predicted_labels(passed, labels)
+    said = predicted_labels(passed, loaded.labels)
     seen = seen_words(passed.batch, max(counts))
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
-        yield Explanation(example, said[row], seen[row, :count], {name: rows[row] for name, rows in by_map.items()})
+        scores = {name: rows[row] for name, rows in by_map.items()}
+        yield Explanation(example, said[row], seen[row, :count], scores, loaded.name)
 
 
 def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:

@@ -99,9 +99,14 @@ def _findings(findings: Sequence[Finding], figures: Sequence[Drawn]) -> Html:
     if not findings:
         return Html()
     known = {found.figure.name: found for found in figures}
-    items = (tag("li", tag("p", quoted(one.text, 400), *_link(known.get(one.figure)))) for one in findings)
+    items = (tag("li", tag("p", _unbroken(quoted(one.text, 400)), *_link(known.get(one.figure)))) for one in findings)
     heading = f"{COUNTS[len(findings)] if len(findings) < len(COUNTS) else 'Things'} worth knowing"
     return tag("section", tag("h2", heading, id="findings"), tag("ol", *items), class_="findings", aria_labelledby="findings")
+
+
+def _unbroken(sentence: Html) -> Html:
+    """A number and its sign stay on one line."""
+    return Html(sentence.replace(" %", "\u00a0%"))
 
 
 def _link(found: Drawn | None) -> Sequence[str]:
