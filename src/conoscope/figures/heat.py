@@ -21,9 +21,9 @@ WRITTEN = 26
 """From this width on a number can be read in a cell."""
 TALLEST = 480
 MANY = 12
-"""With more layers or heads than this no numbers are written."""
+"""With more layers or heads than this no panel is widened for numbers."""
 ROWS = 3
-"""With more rows of panels than this no numbers are written."""
+"""Where it would take more rows of panels than this none is widened either."""
 LETTER = 7
 """How wide a letter is, about, in pixels."""
 DARK = 0.45
@@ -79,7 +79,7 @@ def heat(frame: "pd.DataFrame", panels: Mapping[str, str], numbers: Numbers) -> 
     charts = []
     for number, ((name, run), part) in enumerate(there):
         width, height = grid.cell * part["head"].nunique(), grid.height * part["layer"].nunique()
-        words = [cut(words, max(width, 140) // LETTER) for words in ((panels[name], run) if len(runs) > 1 else (panels[name],))]
+        words = [panels[name], *([cut(run, max(width, 140) // LETTER)] if len(runs) > 1 else [])]
         beside, below = number % grid.columns > 0, number + grid.columns < len(there)
         cells = _cells(part, grid, numbers).encode(
             across(alt.X("head:O", title=None if below else "head")), down(alt.Y("layer:O", title=None if beside else "layer"))
