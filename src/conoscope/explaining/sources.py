@@ -1,7 +1,7 @@
 """Sources: where the scores that are judged come from: maps of a model, files of other tools, and chance."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Sources:
         for explanation in made:
             example = explanation.example
             given = {name: scores for file in self.files for name, scores in file.of(example).items()}
-            yield Explanation(example, explanation.predicted, explanation.seen, {**explanation.maps, **given})
+            yield replace(explanation, maps={**explanation.maps, **given})
 
     def described(self, options: Explaining) -> dict[str, Any]:
         """What decides the scores: the files by name and hash, and how maps are made."""
@@ -63,4 +63,4 @@ class Sources:
 
 def _by_chance(example: Example) -> Explanation:
     scores: Float[np.ndarray, " w"] = random_scores(example).numpy()
-    return Explanation(example, None, np.ones(len(scores), dtype=bool), {CHANCE: scores})
+    return Explanation(example, None, np.ones(len(scores), dtype=bool), {CHANCE: scores}, "")
