@@ -133,10 +133,20 @@ def test_the_band_of_cancelling_out_goes_from_the_lowest_head_to_the_highest() -
     assert {row["layer"] for row in found} == {1, 2}
 
 
-def test_of_one_head_there_is_one_line_without_a_band() -> None:
-    found = rows("cancel-out", {"norms.cancel_out": cancel_out(heads=1)})
-    assert {row["of"] for row in found} == {"mean over heads"}
-    assert all("low" not in row for row in found)
+def test_of_one_head_there_is_one_line_without_a_band_or_a_legend() -> None:
+    tables = {"norms.cancel_out": cancel_out(heads=1)}
+    found = rows("cancel-out", tables)
+    assert len(found) == 2 * len(KINDS)
+    assert all(not {"low", "of"} & {*row} for row in found)
+    assert not any("field" in channel for channel in channels(drawn("cancel-out", tables), "color"))
+
+
+def test_one_line_of_two_is_dashed_and_of_one_run_its_symbol_is_not() -> None:
+    table = norms()
+    picture = svg(FIGURES["weights-and-norms"].draw({"norms": table}))
+    assert picture.count('stroke-dasharray="5,4"') == len(KINDS)
+    assert {row["what"] for row in rows("weights-and-norms", {"norms": table}) if row["dashed"]} == {"attention weight"}
+    assert svg(FIGURES["weights-and-norms"].draw({"norms": of_runs(table, "a", "b")})).count('"5,4"') == 2 * len(KINDS) + 1
 
 
 def test_a_kind_without_correlation_has_no_point() -> None:

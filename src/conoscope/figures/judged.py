@@ -23,7 +23,7 @@ def plausibility(tables: Tables) -> Chart | None:
 
     AUROC is the chance that a marked word has a higher score than another, 0.5 for scores at random; AUPRC, average precision,
     must be read against the share of marked words. To the right is better. The bars are 95 % intervals over resampled sentences,
-    the dashed line is the random map: a map whose bar crosses it agrees with people no better than chance.
+    the dashed line is the random map: a map whose bar crosses it cannot be told from chance.
     """
     return dots(tables, "plausibility", {"auroc": "AUROC", "auprc": "AUPRC"})
 

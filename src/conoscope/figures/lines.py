@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 PANELS = {1: WIDTH, 2: 310, 3: 205}
 """How wide a panel is beside so many."""
-DASHES = ([1, 0], [5, 4], [1, 3])
+DASHES = ([1, 0], [5, 4])
+"""Of the first line of a panel, and of the second."""
 
 
 def by_layer(
@@ -35,7 +36,8 @@ def by_layer(
     names = [name for name in ("run" if several else None, panel, line, "layer", "value", *also) if name]
     colour, shape = told_apart(frame, "run" if several else line)
     scale = alt.Scale(domain=list(within)) if within else alt.Undefined
-    base = alt.Chart(frame).encode(
+    dashed = frame[line] != frame[line].iloc[0] if line and panel and not several else None
+    base = alt.Chart(frame if dashed is None else frame.assign(dashed=dashed)).encode(
         alt.X("layer:O", title="layer").axis(labelAngle=0, labelOverlap=True),
         alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(**_grid(within))),
         tooltip=[_told(name, frame) for name in names],
@@ -71,11 +73,12 @@ def _category(frame: "pd.DataFrame", column: str, **scale: Any) -> dict[str, Any
 
 
 def _dashes(frame: "pd.DataFrame", line: str, several: bool) -> dict[str, Any]:
-    """Dashes by line, with a legend where colours tell runs apart."""
+    """Dashes by line. Where colours tell the lines apart a scale would dash the symbols of their legend, so there is none."""
     import altair as alt
 
-    channel = _category(frame, line, range=list(DASHES))
-    return {"strokeDash": alt.StrokeDash(**channel if several else {**channel, "legend": None})}
+    if several:
+        return {"strokeDash": alt.StrokeDash(**_category(frame, line, range=list(DASHES)))}
+    return {"strokeDash": alt.condition("datum.dashed", alt.value(DASHES[1]), alt.value(DASHES[0]))}
 
 
 def _in_panels(chart: Chart, panel: str | None, names: list[str]) -> Chart:

@@ -80,8 +80,10 @@ def cancel_out(tables: Tables) -> Chart | None:
     each = frame[frame["head"].notna()].groupby(["run", "layer", "kind"])["value"]
     heads = each.agg(value="mean", low="min", high="max").reset_index().assign(of="mean over heads")
     together = _whole(frame).assign(of="all heads together")
-    parts = [heads, together] if (each.size() > 1).any() else [heads.drop(columns=["low", "high"])]
-    return by_layer(_joined(parts, "kind", "of"), "Spearman's correlation", panel="kind", line="of", within=(-1, 1))
+    if not (each.size() > 1).any():
+        return by_layer(_joined([_whole(frame)], "kind"), "Spearman's correlation", panel="kind", within=(-1, 1))
+    joined = _joined([heads, together], "kind", "of")
+    return by_layer(joined, "Spearman's correlation", panel="kind", line="of", within=(-1, 1))
 
 
 @figure("mixing", question="mixing")
@@ -89,8 +91,8 @@ def mixing(tables: Tables) -> Chart | None:
     """How much of a token's new vector comes from other tokens, by what is counted.
 
     At 0 nothing comes from other tokens, at 0.5 as much comes as stays, at 1 nothing of the token stays. By attention weights
-    alone, by the lengths of what they mix, with what passes by on the residual, and after the normalisation that follows: the
-    more is counted, the less is mixed. Each point is the mean over tokens of all kinds.
+    alone, by the lengths of what they mix, with what passes by on the residual, and after the normalisation that follows: where
+    these lie far apart, the simpler count misleads. Each point is the mean over tokens of all kinds.
     """
     frame = table_of(tables, "mixing")
     frame = frame[frame["kind"] == "all"]
