@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from conoscope.figures import FIGURES, QUESTIONS, Figure, Tables, spec, svg
-from conoscope.reporting.markup import Html, joined, tag
+from conoscope.reporting.markup import Html, joined, sentence, tag
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def figure_of(found: Drawn) -> Html:
         tag("p", f"Figure {found.number} · ", tag("code", found.figure.name), class_="number"),
         tag("h3", title),
         tag("div", chart, class_="scroll", role="group", aria_label=title, tabindex="0"),
-        tag("figcaption", caption),
+        tag("figcaption", sentence(caption)),
         tag("script", script_text(found.spec), type="application/json", data_chart=f"{name}-chart"),
         id=name,
     )

@@ -42,6 +42,7 @@ def _told(run: Run) -> Iterator[tuple[str, Sequence[Html]]]:
     yield "Read from", [_code(run.source)] if run.source else []
     yield "Model", [_plain(model.get("name", "")), *_also(model.get("class"))] if model else []
     yield "Hash of its weights", [_code(model["hash"])] if model.get("hash") else []
+    yield "Training", [_pairs(model.get("training") or {})]
     yield "Corpus", [_pairs({name: corpus[name] for name in corpus if name != "labels"})]
     yield "Texts", [_plain(sentence) for sentence in _texts(seen, said.get("options", {}))]
     yield "Shards", [_plain(", ".join(said.get("shards", ()))), *_also(_missing(said))]

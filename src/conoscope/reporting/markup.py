@@ -34,6 +34,12 @@ def quoted(text: object, longest: int = LONGEST) -> Html:
     return Html(escape(shown)) if shown.isascii() else tag("bdi", shown)
 
 
+def sentence(text: str) -> Html:
+    """A sentence of ours: a number and its sign stay on one line, and what stands between backticks is code."""
+    parts = escape(text).replace(" %", "\u00a0%").split("`")
+    return joined(tag("code", Html(part)) if place % 2 else Html(part) for place, part in enumerate(parts))
+
+
 def cut(text: str, longest: int = LONGEST) -> str:
     """The text, its end left out where it is long."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from conoscope.findings import Finding
 from conoscope.gathering import Run
 from conoscope.reporting.charts import Drawn
-from conoscope.reporting.markup import Html, cut, joined, quoted, tag
+from conoscope.reporting.markup import Html, cut, joined, quoted, sentence, tag
 from conoscope.result import missing_shards
+from conoscope.terminal import printable
 
 COUNTS = ("No thing", "One thing", "Two things", "Three things", "Four things", "Five things")
 CLASSES = 5
@@ -99,14 +100,9 @@ def _findings(findings: Sequence[Finding], figures: Sequence[Drawn]) -> Html:
     if not findings:
         return Html()
     known = {found.figure.name: found for found in figures}
-    items = (tag("li", tag("p", _unbroken(quoted(one.text, 400)), *_link(known.get(one.figure)))) for one in findings)
+    items = (tag("li", tag("p", sentence(printable(cut(one.text, 400))), *_link(known.get(one.figure)))) for one in findings)
     heading = f"{COUNTS[len(findings)] if len(findings) < len(COUNTS) else 'Things'} worth knowing"
     return tag("section", tag("h2", heading, id="findings"), tag("ol", *items), class_="findings", aria_labelledby="findings")
-
-
-def _unbroken(sentence: Html) -> Html:
-    """A number and its sign stay on one line."""
-    return Html(sentence.replace(" %", "\u00a0%"))
 
 
 def _link(found: Drawn | None) -> Sequence[str]:

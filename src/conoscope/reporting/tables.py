@@ -10,7 +10,7 @@ from urllib.parse import quote
 from conoscope.figures import Tables
 from conoscope.gathering import Run
 from conoscope.measures import CATALOGUE
-from conoscope.reporting.markup import Html, joined, quoted, tag
+from conoscope.reporting.markup import Html, joined, quoted, sentence, tag
 from conoscope.result import stem_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def table_of(sheet: Sheet) -> Html:
     """The table, closed at first, under a line that says what it holds."""
     rows = len(sheet.frame)
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
-    what = about(sheet.name)
+    what = sentence(about(sheet.name))
     label = tag("summary", tag("code", sheet.name), " ", what, " ", tag("span", count, class_="muted"))
     box = tag("div", _table(sheet), class_="scroll", role="region", aria_label=f"table {sheet.name}", tabindex="0")
     return tag("details", label, box, tag("p", *_download(sheet), class_="download"), id=f"table-{stem_of(sheet.name)}")
