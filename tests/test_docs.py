@@ -1,15 +1,18 @@
 """Documentation is under test: what is not documented, or no longer true, fails."""
 
 import argparse
+import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import conoscope
 from conoscope.arguments import COMMANDS, parser
 from conoscope.corpora import CORPORA
+from conoscope.figures import FIGURES
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
 
@@ -29,6 +32,14 @@ def test_every_measure_has_a_page_with_the_fixed_headings(name: str) -> None:
 @pytest.mark.parametrize("name", CORPORA)
 def test_every_corpus_has_a_section(name: str) -> None:
     assert f"\n## {name}\n" in (ROOT / "docs" / "corpora.md").read_text()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_on_the_page_for_reports_with_its_title_and_its_tables(name: str) -> None:
+    figure = FIGURES[name]
+    needs = ", ".join(f"`{need}`" for need in figure.needs)
+    assert f"\n| `{name}` | {figure.title} | {needs} |\n" in (ROOT / "docs" / "report.md").read_text()
+    assert len(figure.caption) > 80
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -59,15 +70,41 @@ def test_commands_in_the_readme_parse() -> None:
         parser().parse_args(shlex.split(command))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
-def test_python_in_the_documentation_runs(page: str, tmp_path: Path, pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def beside_the_demo(tmp_path: Path, pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in which the demonstration has left its model."""
     pure.module.save_pretrained(tmp_path / "conoscope-demo" / "model")
     pure.tokenizer.save_pretrained(tmp_path / "conoscope-demo" / "model")
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("beside_the_demo")
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_python_in_the_documentation_runs(page: str) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     names: dict[str, object] = {}
     exec(compile(code, page, "exec"), names)
     assert {"corpus"} <= names.keys()
+
+
+def cells_of_the_notebook() -> list[dict[str, Any]]:
+    cells = json.loads((ROOT / "docs" / "example.ipynb").read_text())["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_was_run_from_top_to_bottom_without_an_error() -> None:
+    cells = cells_of_the_notebook()
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert {output["output_type"] for cell in cells for output in cell["outputs"]} <= {"execute_result", "display_data", "stream"}
+    assert all(cell["outputs"] for cell in cells)
+
+
+@pytest.mark.usefixtures("beside_the_demo")
+def test_the_notebook_still_runs() -> None:
+    names: dict[str, object] = {}
+    for cell in cells_of_the_notebook():
+        exec(compile("".join(cell["source"]), "docs/example.ipynb", "exec"), names)
+    assert Path("report.html").is_file()
 
 
 @pytest.mark.parametrize(
