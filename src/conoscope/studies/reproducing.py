@@ -48,8 +48,8 @@ def study_of(name: str) -> Study:
 
 def reproduce(name: str, out: str | Path, options: Reproducing | None = None) -> Record:
     """Run a study again, or go on with it, in the folder `out`; its record, also written to `out/record.json`."""
-    study, chosen, where = study_of(name), options or Reproducing(), make_folder(Path(out))
-    conditions = _conditions(study, chosen)
+    study, chosen = study_of(name), options or Reproducing()
+    conditions, where = _conditions(study, chosen), make_folder(Path(out))
     place = Place(
         chosen.data_dir,
         chosen.device,
