@@ -10,7 +10,7 @@ from conoscope.figures.theme import FAINT
 if TYPE_CHECKING:
     import pandas as pd
 
-PANEL = 205
+PANEL = 185
 """How wide a panel of published figures is: three stand beside each other."""
 CASES = 300
 """How wide the intervals of a claim are."""
@@ -34,16 +34,15 @@ def published_and_ours(tables: Tables) -> Chart | None:
     colour, shape = told_apart(frame, "of" if frame["of"].nunique() > 1 else None)
     base = alt.Chart(frame).encode(
         alt.X("published:Q", title="published").scale(zero=False).axis(tickCount=4),
-        tooltip=["what", alt.Tooltip("published", format=".3f"), alt.Tooltip("ours", format=".3f"), "n", "holds"],
-        **colour,
+        alt.Y("ours:Q", title="ours").scale(zero=False).axis(tickCount=4),
     )
-    ours = alt.Y("ours:Q", title="ours").scale(zero=False).axis(tickCount=4)
+    points = base.transform_filter("!datum.line").encode(
+        tooltip=["what", *(alt.Tooltip(name, format=".3f") for name in ("published", "ours", "sd")), "n", "holds"], **colour
+    )
     layers = [
-        base.mark_line(strokeDash=[4, 3], strokeWidth=1).encode(
-            alt.Y("published:Q", title="ours"), color=alt.value(FAINT), tooltip=alt.value(None)
-        ),
-        base.mark_rule(opacity=0.5).encode(alt.Y("low:Q", title="ours"), alt.Y2("high:Q")),
-        base.mark_point(aria=False, filled=True, size=40, opacity=0.9).encode(ours, **shape),
+        base.transform_filter("datum.line").mark_line(strokeDash=[4, 3], strokeWidth=1, color=FAINT),
+        points.mark_rule(opacity=0.5).encode(alt.Y("low:Q"), alt.Y2("high:Q")),
+        points.mark_point(aria=False, filled=True, size=40, opacity=0.9).encode(**shape),
     ]
     panels = alt.Facet("quantity:N", title=None, sort=list(frame["quantity"].unique()))
     chart = alt.layer(*layers).properties(width=PANEL, height=PANEL).facet(panels, columns=3)
@@ -52,14 +51,27 @@ def published_and_ours(tables: Tables) -> Chart | None:
 
 def _panelled(frame: "pd.DataFrame") -> "pd.DataFrame":
     """What is drawn: the corpus, or the run where there are several, tells the points of a panel apart."""
+    import pandas as pd
+
     several = len(runs_of(frame)) > 1
-    apart = frame["run"] if several else frame["corpus"] if "corpus" in frame else frame["run"]
-    spread = frame["sd"].fillna(0.0) if "sd" in frame else 0.0
-    drawn = frame.assign(of=apart.fillna(""), low=frame["ours"] - spread, high=frame["ours"] + spread)
+    apart = frame["run"] if several or "corpus" not in frame else frame["corpus"]
+    spread = frame.get("sd", pd.Series(0.0, frame.index)).fillna(0.0)
+    drawn = frame.assign(of=apart.fillna(""), sd=spread, low=frame["ours"] - spread, high=frame["ours"] + spread, line=False)
     drawn = drawn.assign(quantity=drawn.get("quantity", "all"))
     for column in ("of", "what", "quantity"):
         drawn = renamed(drawn, shown(drawn[column], LONGEST), column)
-    return drawn[["what", "of", "quantity", "published", "ours", "low", "high", "n", "holds"]]
+    drawn = drawn[["what", "of", "quantity", "published", "ours", "sd", "low", "high", "n", "holds", "line"]]
+    return pd.concat([drawn, _diagonals(drawn)], ignore_index=True)
+
+
+def _diagonals(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """For each panel the two ends of its dashed line, which reach as far as all else in it: both axes are then alike."""
+    import pandas as pd
+
+    both = frame.groupby("quantity", sort=False)[["published", "low", "high"]]
+    ends = pd.concat([both.min().min(axis=1), both.max().max(axis=1)])
+    same = {name: ends.to_numpy() for name in ("published", "ours", "low", "high")}
+    return pd.DataFrame({"quantity": ends.index, **same, "of": frame["of"].iloc[0], "line": True})
 
 
 @figure("study.claims", question="studies")

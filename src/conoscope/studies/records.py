@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from conoscope.errors import OutputError
-from conoscope.provenance import command
 from conoscope.result import make_folder, write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
@@ -33,7 +32,7 @@ def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[s
         "title": study.title,
         "source": study.source,
         "differs": list(study.differs),
-        "command": command(),
+        "command": _command(study.name, runs, how),
         "commit": commit(),
         **how,
         "seeds": sorted({run["seed"] for run in runs}),
@@ -47,6 +46,13 @@ def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[s
         "claims": [asdict(judged(claim, rows)) for claim in study.claims],
         "means": _records(means),
     }  # fmt: skip
+
+
+def _command(name: str, runs: Sequence[Mapping[str, Any]], how: Mapping[str, Any]) -> str:
+    """What makes the same numbers on any machine."""
+    limit = f" --limit {how['limit']}" if how["limit"] else ""
+    quick = " --quick" if how["quick"] else ""
+    return f"conoscope reproduce {name} --seeds {len({run['seed'] for run in runs})}{limit}{quick}"
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
