@@ -406,3 +406,12 @@ def test_what_cannot_be_trained_is_told_and_leaves_nothing(
     with pytest.raises(ModelError, match=message):
         train(splits, tmp_path / "run", replace(QUICK, **settings))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_is_padded_as_its_tokenizer_pads(minilm: LoadedModel) -> None:
+    corpus = Corpus.of([Example("it was good", "a"), Example("no", "b", "not at all, it was cold")])
+    rows = Encoded(corpus, {"a": 0, "b": 1}, minilm.tokenizer, 64)
+    expected = minilm.tokenizer.pad(rows.rows, padding_side="right", return_tensors="pt")
+    found = Collator(minilm.tokenizer)(rows.rows)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
 from conoscope.figures.lines import told_apart
 from conoscope.figures.marks import renamed, shown
+from conoscope.figures.marks import told_apart as marked
 from conoscope.figures.theme import FAINT
 
 if TYPE_CHECKING:
@@ -93,17 +94,17 @@ def claims(tables: Tables) -> Chart | None:
     frame = renamed(frame, shown(frame["case"], LONGEST), "case")[
         ["claim", "case", "bound", "mean", "low", "high", "above", "seeds", "answer"]
     ]
-    frame = frame.assign(place=frame["answer"].map(ANSWERS.index)).sort_values("place", kind="stable").drop(columns="place")
-    colour, shape = told_apart(frame, "answer")
+    there = [answer for answer in ANSWERS if (frame["answer"] == answer).any()]
+    colour, shape = marked("answer", ANSWERS, orient="bottom", values=there)
     cases = alt.Y("case:N", title=None, sort=list(frame["case"].unique())).axis(
         grid=True, ticks=False, domain=False, labelLimit=260
     )
     tips: list[Any] = ["case", *(alt.Tooltip(name, format=".3f") for name in ("mean", "low", "high")), "above", "seeds", "answer"]
-    base = alt.Chart(frame).encode(cases, tooltip=tips, **colour)
+    base = alt.Chart(frame).encode(cases, colour, tooltip=tips)
     layers = [
         alt.Chart(frame).mark_rule(strokeDash=[4, 3], color=FAINT).encode(alt.X("bound:Q")),
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
-        base.mark_point(aria=False, filled=True, size=60, opacity=1).encode(alt.X("mean:Q", title=None), **shape),
+        base.mark_point(aria=False, filled=True, size=60, opacity=1).encode(alt.X("mean:Q", title=None), shape),
     ]
     rows = alt.Facet("claim:N", title=None, sort=list(dict.fromkeys(names.map(shown(names, LONGEST)))))
     chart = alt.layer(*layers).properties(width=CASES).facet(rows, columns=1)

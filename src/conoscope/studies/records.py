@@ -43,7 +43,7 @@ def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[s
                   "seconds": round(run["ended"] - run["began"], 1)} for run in runs],
         "failed": list(failed),
         "published": _records(compared(means, study.published)),
-        "claims": [asdict(judged(claim, rows)) for claim in study.claims],
+        "claims": [_plain(asdict(judged(claim, rows))) for claim in study.claims],
         "means": _records(means),
     }  # fmt: skip
 
@@ -67,6 +67,8 @@ def _missing(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
     return value if not isinstance(value, float) else int(value) if value.is_integer() else float(f"{value:.5g}")
 
 
