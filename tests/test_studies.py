@@ -153,18 +153,16 @@ def test_runs_are_told_apart_by_all_that_their_numbers_depend_on(tmp_path: Path)
     assert [job.path for job in elsewhere] == paths[:2]
 
 
-def test_a_study_in_two_processes_says_what_it_says_in_one(tmp_path: Path) -> None:
-    options = Reproducing(quick=True, device="cpu", seeds=1, data_dir=str(tmp_path / "none"))
-    one, two = (reproduce("fosse-table-1", tmp_path / str(jobs), replace(options, jobs=jobs)) for jobs in (1, 2))
+def test_a_study_in_two_processes_says_what_it_says_in_one_and_keeps_its_models_where_asked(tmp_path: Path) -> None:
+    options = Reproducing(quick=True, device="cpu", seeds=1, jobs=1, data_dir=str(tmp_path / "none"))
+    one = reproduce("fosse-table-1", tmp_path / "one", options)
+    two = reproduce("fosse-table-1", tmp_path / "two", replace(options, jobs=2, keep_models=True))
     assert two["failed"] == []
     assert one["means"] == two["means"]
-
-
-def test_models_are_kept_where_asked(tmp_path: Path) -> None:
-    options = Reproducing(quick=True, jobs=1, device="cpu", seeds=1, keep_models=True, data_dir=str(tmp_path / "none"))
-    reproduce("fosse-table-1", tmp_path, options)
-    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == [f"hatexplain-{n}-seed-0" for n in (1, 3, 5)]
-    assert (tmp_path / "models" / "hatexplain-3-seed-0" / "training.json").is_file()
+    assert not (tmp_path / "one" / "models").exists()
+    kept_models = sorted((tmp_path / "two" / "models").iterdir())
+    assert [path.name for path in kept_models] == [f"hatexplain-{layers}-seed-0" for layers in (1, 3, 5)]
+    assert all((path / "training.json").is_file() for path in kept_models)
 
 
 def test_a_balanced_subset_has_the_first_texts_of_each_class() -> None:
