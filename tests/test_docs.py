@@ -15,6 +15,8 @@ from conoscope.corpora import CORPORA
 from conoscope.figures import FIGURES
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
+from conoscope.studies.pages import write_page
+from conoscope.studies.records import read_record
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -47,6 +49,13 @@ def test_every_command_is_in_the_readme_and_every_option_says_what_it_does(name:
     assert f"conoscope {name}" in README
     commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
     assert all(option.help for option in commands.choices[name]._actions)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_the_page_of_a_study_is_what_its_record_says(path: Path, tmp_path: Path) -> None:
+    written = write_page(read_record(path), tmp_path / f"{path.stem}.md")
+    assert (ROOT / "docs" / "studies" / written.name).read_text() == written.read_text()
+    assert all((ROOT / "docs" / "studies" / figure.name).is_file() for figure in tmp_path.glob("*.svg"))
 
 
 @pytest.mark.parametrize("name", conoscope.__all__)

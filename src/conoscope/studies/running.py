@@ -9,6 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from conoscope import __version__
@@ -17,6 +18,8 @@ from conoscope.result import make_folder, versions
 from conoscope.studies.base import Condition, Study
 from conoscope.studies.made import Made, Place
 from conoscope.terminal import Progress
+
+_STOPPED = Event()
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def _side_by_side(todo: Sequence[Job], processes: int) -> Iterator[str | None]:
     # Not forked: torch and CUDA do not outlive it.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare)
     try:
-        waiting: list[Future[str | None]] = [pool.submit(run, job) for job in todo]
+        waiting: list[Future[str | None]] = [pool.submit(_run_in_pool, job) for job in todo]
         for done in as_completed(waiting):
             yield done.result()
     except BrokenProcessPool as error:
@@ -95,6 +98,17 @@ def _prepare() -> None:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+
+
+def _run_in_pool(job: Job) -> str | None:
+    """As `run`; a process that was told to stop makes no further run, though it may hold one already."""
+    if _STOPPED.is_set():
+        return None
+    try:
+        return run(job)
+    except KeyboardInterrupt:
+        _STOPPED.set()
+        raise
 
 
 def run(job: Job) -> str | None:
