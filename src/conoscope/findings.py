@@ -133,7 +133,8 @@ def _norms(tables: Tables) -> Fact | None:
     means = frame[frame["head"].isna()].groupby("kind", as_index=False)[["weight", "share"]].mean()
     if len(means) < 2:
         return None
-    means = means.assign(apart=(means["weight"] - means["share"]).abs())
+    # Words are what the others leave.
+    means = means[means["kind"] != "other"].assign(apart=(means["weight"] - means["share"]).abs())
     row = means.sort_values("apart").iloc[-1]
     kind = KINDS.get(row["kind"], f"tokens of kind {row['kind']}")
     short = f"{_percent(row['weight'], 0)} of the weight and {_percent(row['share'], 0)} of the norm go to {kind}"
