@@ -114,7 +114,7 @@ def all_tables(run: str = "") -> dict[str, pd.DataFrame]:
 
 
 NAMES = [
-    "sim", "sim-over-heads", "entropy", "effective-rank", "cone-index", "word-cones", "stream", "layer-turns", "kurtosis",
+    "sim", "entropy", "effective-rank", "cone-index", "word-cones", "stream", "layer-turns", "kurtosis",
     "class-path", "capacity",
 ]  # fmt: skip
 
@@ -134,13 +134,6 @@ def test_of_one_run_each_site_is_a_line_in_one_panel_and_the_band_is_the_interva
 def test_a_site_that_is_measured_by_head_alone_shows_the_mean_over_heads_from_the_lowest_to_the_highest() -> None:
     (row,) = rows_where(drawn("sim", sim=sim_table(whole=False)), line="keys", layer=1)
     assert (row["value"], row["low"], row["high"]) == pytest.approx((0.45, 0.4, 0.5))
-
-
-def test_heads_are_drawn_for_themselves_only_where_there_are_several() -> None:
-    (row,) = rows_where(drawn("sim-over-heads", sim=sim_table(heads=3)), layer=2)
-    assert (row["value"], row["low"], row["high"], row["heads"]) == pytest.approx((0.5, 0.4, 0.6, 3))
-    assert drawn("sim-over-heads", sim=sim_table(heads=1)) is None
-    assert drawn("sim-over-heads", sim=sim_table(heads=0)) is None
 
 
 def test_of_several_runs_each_site_is_a_panel_and_each_run_a_line() -> None:

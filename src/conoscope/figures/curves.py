@@ -148,18 +148,6 @@ def sim(tables: Tables) -> Chart | None:
     return curve(_sites(table_of(tables, "sim")), "SIM")
 
 
-@figure("sim", question="cones")
-def sim_over_heads(tables: Tables) -> Chart | None:
-    """Mean cosine between the vectors of a sentence, each head for itself, by layer.
-
-    The line is the mean over heads, the band goes from the lowest head to the highest: a wide band says that some heads hold
-    their vectors in a cone and others do not.
-    """
-    frame = over_heads(table_of(tables, "sim"), "site")
-    several = frame["heads"].max() > 1
-    return curve(lines_of(frame, "site", SITES), "SIM", heads="heads") if several else None
-
-
 def _sites(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Whole vectors with their interval; of a site that has none, the mean over heads with lowest and highest."""
     import pandas as pd

@@ -17,7 +17,7 @@ LEAST = 0.1
 """What no head gives so much weight to is not drawn."""
 
 
-@figure("sim", question="heads")
+@figure("sim", question="cones")
 def sim_heads(tables: Tables) -> Chart | None:
     """Mean cosine between the queries, keys and values of a sentence, by head.
 
