@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
-from conoscope.figures.heat import LETTER, across, cut, down, ramp
+from conoscope.figures.heat import across, down, ramp
+from conoscope.figures.marks import LETTER, cut
 from conoscope.figures.pictures import picture
 from conoscope.figures.theme import FAINT, SEQUENTIAL
 

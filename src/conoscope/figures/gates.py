@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.heat import cut
+from conoscope.figures.marks import cut
 from conoscope.figures.theme import FAINT, GRID, PALETTE
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, table_of
-from conoscope.figures.heat import Numbers, cut, heat
+from conoscope.figures.heat import Numbers, heat
+from conoscope.figures.marks import SITES, cut
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SITES = {"query": "queries", "key": "keys", "value": "values"}
+VECTORS = {site: SITES[site] for site in ("query", "key", "value")}
 ROWS = {"all": "all tokens", "cls": "the classifying token"}
 PLACES = {"self": "itself", "previous": "previous token", "next": "next token", "first": "first token"}
 KINDS = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": "punctuation", "other": "other tokens"}
@@ -17,7 +18,7 @@ LEAST = 0.1
 """What no head gives so much weight to is not drawn."""
 
 
-@figure("sim", question="heads")
+@figure("sim", question="cones")
 def sim_heads(tables: Tables) -> Chart | None:
     """Mean cosine between the queries, keys and values of a sentence, by head.
 
@@ -25,7 +26,7 @@ def sim_heads(tables: Tables) -> Chart | None:
     in a narrow cone can hardly tell tokens apart by direction, one whose values do adds nearly the same whatever it looks at.
     """
     frame = _of_heads(tables, "sim", "site")
-    return heat(frame, SITES, Numbers("SIM", (min(0.0, frame["value"].min()), 1.0)))
+    return heat(frame, VECTORS, Numbers("SIM", (min(0.0, frame["value"].min()), 1.0)))
 
 
 @figure("attention_entropy", question="heads")
