@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, table_of
 from conoscope.figures.marks import below, runs_shown, told_apart
-from conoscope.figures.theme import FAINT
+from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,6 @@ def _bound(base: Chart, name: str) -> Chart:
     """A grey line, with strokes where the numbers are: of one number of classes there is no line."""
     import altair as alt
 
-    strokes = {"shape": "stroke", "color": FAINT, "filled": False, "size": 120, "opacity": 1}
-    line = base.mark_line(strokeDash=BOUNDS[name], color=FAINT, strokeWidth=1.5, point=strokes)
+    strokes = {"shape": "stroke", "color": GREY, "filled": False, "size": 120, "opacity": 1}
+    line = base.mark_line(strokeDash=BOUNDS[name], color=GREY, strokeWidth=1.5, point=strokes)
     return line.encode(alt.Y(f"{name}:Q"), detail="run:N")

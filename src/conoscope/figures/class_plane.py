@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
 from conoscope.figures.marks import colours_of, cut, shapes_of, shown
 from conoscope.figures.panels import paneled
-from conoscope.figures.theme import FAINT
+from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +136,7 @@ def _marks(names: list[str]) -> list[Any]:
     """Colour and shape by class, fullness by the model's answer."""
     import altair as alt
 
-    colours = [FAINT if name == OTHER else colour for name, colour in zip(names, colours_of(names), strict=True)]
+    colours = [GREY if name == OTHER else colour for name, colour in zip(names, colours_of(names), strict=True)]
     scale = alt.Scale(domain=names, range=colours)
     legend = alt.Legend(title=None, orient="bottom", columns=4, symbolLimit=CLASSES, symbolOpacity=1)
     full = alt.Scale(domain=list(ANSWERS), range=list(ANSWERS.values()))
@@ -144,5 +144,5 @@ def _marks(names: list[str]) -> list[Any]:
         alt.Stroke("gold:N", scale=scale, legend=legend),
         alt.Fill("gold:N", scale=scale, legend=legend),
         alt.Shape("gold:N", legend=legend).scale(domain=names, range=shapes_of(names)),
-        alt.FillOpacity("answer:N", scale=full, legend=None),
+        alt.FillOpacity("answer:O", scale=full, legend=None),
     ]

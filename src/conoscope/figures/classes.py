@@ -7,7 +7,7 @@ from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables, figure, runs_o
 from conoscope.figures.lines import lines_of
 from conoscope.figures.marks import AXIS, HEADER, LETTER, SITES, below, colours_of, columns_of, renamed, shown
 from conoscope.figures.panels import paneled
-from conoscope.figures.theme import FAINT, PALETTE
+from conoscope.figures.theme import GREY, PALETTE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ ANSWERS = {
     "value": ("nearest cone", PALETTE[0], "circle"),
     "agreement": ("answers as the model", PALETTE[1], "diamond"),
     "model": ("the model itself", PALETTE[2], UPRIGHT),
-    "chance": ("largest class (chance)", FAINT, UPRIGHT),
+    "chance": ("largest class (chance)", GREY, UPRIGHT),
 }
 """Columns of `class_cones.nearest`, how they are called, and their marks."""
 

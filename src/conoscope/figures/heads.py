@@ -24,8 +24,11 @@ def sim_heads(tables: Tables) -> Chart | None:
 
     A cell is a head. Near 1 all its vectors point one way, in a narrow cone; near 0 they point anywhere. A head whose keys lie
     in a narrow cone can hardly tell tokens apart by direction, one whose values do adds nearly the same whatever it looks at.
+    Of models with one head the curves tell as much.
     """
     frame = _of_heads(tables, "sim", "site")
+    if frame["head"].nunique() < 2:
+        return None
     return heat(frame, VECTORS, Numbers("SIM", (min(0.0, frame["value"].min()), 1.0)))
 
 
@@ -36,7 +39,8 @@ def entropy_heads(tables: Tables) -> Chart | None:
     Entropy of the attention weights divided by that of even ones: 1 says that a head looks at all tokens alike, 0 that each
     token looks at one alone. On one side the mean over all tokens that look, on the other the token that is classified from.
     """
-    return heat(_of_heads(tables, "attention_entropy", "row"), ROWS, Numbers("entropy", (0.0, 1.0)))
+    frame = _of_heads(tables, "attention_entropy", "row")
+    return heat(frame, ROWS, Numbers("entropy", (0.0, 1.0))) if frame["head"].nunique() > 1 else None
 
 
 @figure("heads", question="heads")

@@ -9,6 +9,8 @@ SEQUENTIAL: Final = "viridis"
 """For numbers from low to high."""
 DIVERGING: Final = "blueorange"
 """For numbers on both sides of zero."""
+GREY = "#757d86"
+"""Of text and rules inside a chart, which no style sheet recolours: it reads on white and on black."""
 INK, FAINT, GRID = "#1f2328", "#57606a", "#d8dee4"
 """Of text, of axes, of grids; report/page.css has those of dark pages."""
 WIDTH = 640

@@ -13,8 +13,6 @@ COLUMN, ROW = 6.8, 19
 """Pixels of a column and of a row."""
 MARGIN = 0.4
 """Columns that the background of a word is wider, on each side."""
-GREY = "#757d86"
-"""Of text that stands on the page itself: it is read on white and on black."""
 
 
 def laid_out(words: Iterable[str]) -> Iterator[tuple[int, int, int]]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, name_of
 from conoscope.figures.marks import columns_of, cut
-from conoscope.figures.theme import DIVERGING, INK
-from conoscope.figures.typesetting import GREY, NAME, Page
+from conoscope.figures.theme import DIVERGING, GREY, INK
+from conoscope.figures.typesetting import NAME, Page
 
 if TYPE_CHECKING:
     import pandas as pd
