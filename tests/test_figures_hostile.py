@@ -14,24 +14,24 @@ from conoscope.figures.theme import PALETTE
 from conoscope.figures.words import HUMAN
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import measure
-from drawings import WIDEST, of_runs, width_of
+from drawings import WIDEST, channels, of_runs, spec_of, width_of
 
 NAMES = {
     "long": "x" * 10_000,
-    "wide": "W" * 200,
     "emoji": "😀" * 60,
     "emoji at odd places": "x" + "😀" * 60,
     "families": "👨\u200d👩\u200d👧" * 20,
     "accents": "e" + "\u0301" * 500,
     "half an emoji": "\ud83d",
-    "an end of a script": "</script><b>",
-    "right to left": "\u202egnirts\u202c שלום",
+    "right to left": "\u202egnirts\u202c שלום </script><b>",
     "steering": "a\nb\x1b[31m\x00",
     "spaces": " " * 200,
     "empty": "",
 }
 TOLD = {"class": "class", "gold": "class", "predicted": "class", "other_class": "class", "kind": "kind", "example": "example"}
 """Columns whose texts are a user's, and those that share their names."""
+WRITTEN = ("plausibility", "faithfulness", "explanations")
+"""Tables whose maps and words are a user's too."""
 MEASURES = [
     "attention_entropy", "capacity", "class_cones", "class_maps:heads=1.1", "cone_index", "directionality", "effective_rank",
     "frequency", "gates", "heads", "intra_sim", "mixing", "norms", "self_sim", "sim", "stream", "vector_norms",
@@ -61,8 +61,8 @@ def named(tables: dict[str, pd.DataFrame], text: str, runs: int) -> dict[str, pd
     said: dict[str, dict[Any, str]] = {}
     found = {}
     for name, frame in tables.items():
-        texts = [column for column in (*TOLD, "word", "label") if column in frame]
-        for column in [*texts, *(["map"] if "average" in frame or "word" in frame else [])]:
+        more = ("map", "word", "label") if name in WRITTEN else ()
+        for column in [column for column in (*TOLD, *more) if column in frame]:
             taken = said.setdefault(TOLD.get(column, column), {"all": "all", "random": "random", HUMAN: HUMAN})
             for value in frame[column].unique():
                 taken.setdefault(value, names[len(taken) % 3])
@@ -72,17 +72,23 @@ def named(tables: dict[str, pd.DataFrame], text: str, runs: int) -> dict[str, pd
     return {**found, "runs": pd.DataFrame({"run": names[:runs], **trained})}
 
 
+# Half an emoji is in no table: pandas holds none. What else is left out differs from these for the cut alone.
+@pytest.fixture(scope="module", params=["long", "emoji at odd places", "right to left", "empty"])
+def hostile(request: pytest.FixtureRequest, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Those tables of three runs, under names of one kind."""
+    return named(tables, NAMES[request.param], 3)
+
+
 def texts_in(picture: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)</text>", picture)
 
 
-@pytest.mark.parametrize("text", NAMES)
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_drawn_of_names_of_any_kind(name: str, text: str, tables: dict[str, pd.DataFrame]) -> None:
-    chart = FIGURES[name].draw(named(tables, NAMES[text], 3))
+def test_every_figure_is_drawn_of_names_of_any_kind(name: str, hostile: dict[str, pd.DataFrame]) -> None:
+    chart = FIGURES[name].draw(hostile)
     assert chart is not None
     picture = svg(chart)
-    assert width_of(picture) <= (WIDEST if text != "wide" else 2 * WIDEST)
+    assert width_of(picture) <= WIDEST
     assert "</script>" not in picture
     assert all(columns_of(drawn) <= 140 and drawn.isprintable() for drawn in texts_in(picture))
     # Of a limit Vega makes a cut between the halves of an emoji.
@@ -91,25 +97,24 @@ def test_every_figure_is_drawn_of_names_of_any_kind(name: str, text: str, tables
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "penalty-sweep"])
 def test_every_figure_is_drawn_of_one_run_with_any_name(name: str, tables: dict[str, pd.DataFrame]) -> None:
-    for text in ("x" * 10_000, "😀" * 60, ""):
-        assert width_of(svg(FIGURES[name].draw(named(tables, text, 1)))) <= WIDEST
+    assert width_of(svg(FIGURES[name].draw(named(tables, "x" + "😀" * 60, 1)))) <= WIDEST
 
 
-@pytest.mark.parametrize("name", FIGURES)
+BY_RUN = (
+    "sim", "cone-index", "effective-rank", "word-cones", "capacity", "entropy", "weights-and-norms", "cancel-out", "mixing",
+    "mixing-by-kind", "frequency", "layer-turns", "kurtosis", "plausibility", "faithfulness",
+)  # fmt: skip
+"""Figures whose colours tell runs apart."""
+
+
+@pytest.mark.parametrize("name", BY_RUN)
 def test_a_run_has_the_colour_of_its_place_among_all_runs(name: str, tables: dict[str, pd.DataFrame]) -> None:
     runs = ["first run", "second run", "third run"]
-    every = {table: of_runs(frame, *runs[1:]) for table, frame in tables.items()}
-    every["runs"] = pd.DataFrame({"run": runs, "entropy_penalty": [0.0, 0.1, 0.2]})
-    for scale in scales(spec(FIGURES[name].draw(every))):
+    every = {table: of_runs(frame, *runs[:0:-1]) for table, frame in tables.items()}
+    found = list(channels(spec_of(name, {**every, "runs": pd.DataFrame({"run": runs})}), "color"))
+    assert found
+    for scale in (channel["scale"] for channel in found):
         assert dict(zip(scale["domain"], scale["range"], strict=True)) == dict(zip(runs[1:], PALETTE[1:3], strict=True))
-
-
-def scales(found: Any) -> list[dict[str, Any]]:
-    """The scales of colours that tell runs apart, however deep."""
-    inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
-    own = found.get("color", {}).get("scale", {}) if isinstance(found, dict) and "color" in found else {}
-    mine = [own] if isinstance(own, dict) and "second run" in own.get("domain", ()) else []
-    return [*mine, *(scale for child in inner for scale in scales(child))]
 
 
 @pytest.mark.parametrize("text", NAMES)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 NUMBERED, WHOLE = 8, 12
 """Classes up to which a cell has its number in it, and up to which both halves of the matrix are drawn."""
-SIDE, BESIDE = 240, 14
-"""Pixels of a matrix, and columns of the names beside it."""
+SIDE, CELL, BESIDE = 240, 60, 14
+"""Pixels of a matrix and of its largest cells, and columns of the names beside it."""
 
 
 @figure("class_cones.between", question="classes")
@@ -28,12 +28,13 @@ def class_cosines(tables: Tables) -> Chart | None:
     import altair as alt
 
     frame = table_of(tables, "class_cones.between")
-    frame = panels_of(last_layer(frame[frame["representative"] == "mean"]))
+    frame = last_layer(frame[frame["representative"] == "mean"])
+    names = shown([*frame["class"], *frame["other_class"]], BESIDE)
+    frame = panels_of(frame, min(SIDE, CELL * len(names)) // LETTER)
     if frame.empty:
         return None
-    names = shown([*frame["class"], *frame["other_class"]], BESIDE)
     drawn, order = _matrix(renamed(frame, names, "class", "other_class"), list(names.values()))
-    side = max(10, min(60, SIDE // len(order)))
+    side = max(10, min(CELL, SIDE // len(order)))
     flat = max(map(columns_of, order)) * LETTER <= side
     size = min(12, side)
     base = alt.Chart(drawn).encode(

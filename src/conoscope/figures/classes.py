@@ -16,8 +16,8 @@ DIRECTIONS = {"held_out": "mean of the other half", "first": "first right exampl
 """Representatives whose cosines are drawn: that which no scored example helped to make, and the published one."""
 FEW, MOST = 6, 40
 """Classes that get a box for each two of them, and classes that are drawn."""
-BOXES = 300
-"""Pixels of a panel of boxes."""
+BOXES, RANGED, ANSWERED = 300, 240, 165
+"""Pixels of a panel of boxes, of one of ranges, and of one of answers."""
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 RANGES = {
     "own": ("own examples", PALETTE[0]),
@@ -59,7 +59,7 @@ def class_cones(tables: Tables) -> Chart | None:
     if frame.empty:
         return None
     few = max(len(classes) for _, classes in frame.groupby("run")["class"].unique().items()) <= FEW
-    return _boxes(panels_of(frame)) if few else _ranges(panels_of(frame[frame["representative"] == "held_out"]))
+    return _boxes(panels_of(frame)) if few else _ranges(panels_of(frame[frame["representative"] == "held_out"], RANGED // LETTER))
 
 
 def last_layer(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -67,9 +67,9 @@ def last_layer(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame[frame["layer"] == frame.groupby(["run", "site"])["layer"].transform("max")]
 
 
-def panels_of(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """With `panel`: of one run a panel for each site, of several the hidden states of each."""
-    runs = shown(runs_of(frame), HEADER)
+def panels_of(frame: "pd.DataFrame", columns: int = HEADER) -> "pd.DataFrame":
+    """With `panel`: of one run a panel for each site, of several the hidden states of each, whose name has so many columns."""
+    runs = shown(runs_of(frame), columns)
     if len(runs) == 1:
         named = lines_of(frame, "site", SITES)
         return named.assign(panel=named["line"])
@@ -143,7 +143,7 @@ def _ranges(frame: "pd.DataFrame") -> Chart:
         part(base.mark_bar(opacity=0.45, aria=False), "q25", "q75", "own"),
         part(base.mark_tick(thickness=2.5), "q50", None, "own"),
     )
-    return paneled(chart.properties(width=240, height=alt.Step(15)), list(drawn["panel"].unique()))
+    return paneled(chart.properties(width=RANGED, height=alt.Step(15)), list(drawn["panel"].unique()))
 
 
 def _own_and_others(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -175,7 +175,7 @@ def nearest_cone(tables: Tables) -> Chart | None:
     """
     import altair as alt
 
-    frame = panels_of(last_layer(table_of(tables, "class_cones.nearest")))
+    frame = panels_of(last_layer(table_of(tables, "class_cones.nearest")), ANSWERED // LETTER)
     if frame.empty:
         return None
     drawn, marks = _answers(frame)
@@ -202,7 +202,7 @@ def nearest_cone(tables: Tables) -> Chart | None:
             share, alt.Shape("what:N", scale=shapes, legend=legend), tooltip=tips
         ),
     )
-    return paneled(chart.properties(width=165, height=alt.Step(24)), list(drawn["panel"].unique()), columns=3)
+    return paneled(chart.properties(width=ANSWERED, height=alt.Step(24)), list(drawn["panel"].unique()), columns=3)
 
 
 def _answers(frame: "pd.DataFrame") -> tuple["pd.DataFrame", dict[str, tuple[str, str]]]:
