@@ -52,8 +52,12 @@ TAGS = {
     "F": "read by eye off a figure",
 }
 """How a published figure is known."""
+MINILM = "minilm"
+"""Stands for all-MiniLM-L6-v2, or for the checkpoint that the user names in its place."""
 QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8}
 """What the quick form changes of a training."""
+QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 64}
+"""And what it changes of fine-tuning."""
 QUICK_TEXTS = 60
 """How many texts of each split it reads."""
 
@@ -62,10 +66,11 @@ QUICK_TEXTS = 60
 class Condition:
     """What is trained, or taken as it is, and which texts it is looked at on.
 
-    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies. Without
-    `training`, `model` is taken as it is, and each seed reads a part of the texts of its own (`parts` in all). `texts` is by
-    default the corpus's test split, of which `balanced` takes the first n // C of each class. The quick form runs the condition
-    too where `quick` is set, on bistro where the corpus is not there.
+    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies, and
+    `checkpoint="minilm"`, like `model="minilm"`, for all-MiniLM-L6-v2, or what the user names in its place. Without `training`,
+    `model` is taken as it is, and each seed reads a part of the texts of its own (`parts` in all). `texts` is by default the
+    corpus's test split, of which `balanced` takes the first n // C of each class. The quick form runs the condition too where
+    `quick` is set, on bistro where the corpus is not there.
     """
 
     keys: Keys
@@ -82,9 +87,16 @@ class Condition:
         """The corpus and split that the model is looked at on."""
         return self.texts or f"{self.corpus}:test"
 
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether a checkpoint is to be put in the place of `minilm`."""
+        return MINILM in (self.model, self.training and self.training.checkpoint)
+
     def smaller(self) -> "Condition":
         """The same in a form that takes a second, to try the plumbing."""
-        return self if self.training is None else replace(self, training=replace(self.training, **QUICK))
+        if self.training is None:
+            return self
+        return replace(self, training=replace(self.training, **(QUICK if self.training.checkpoint is None else QUICK_CHECKPOINT)))
 
 
 @dataclass(frozen=True)

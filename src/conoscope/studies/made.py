@@ -86,6 +86,14 @@ class Made:
         """What the measures say of the model on its texts."""
         return measure(self.model, self.texts, measures, Options(device=self.place.device))
 
+    def measure_before(self, *measures: str) -> Result | None:
+        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each; None for a new model."""
+        training = self.condition.training
+        if training is None or training.checkpoint is None:
+            return None
+        how = Options(device=self.place.device, max_length=self.model.max_length)
+        return measure(training.checkpoint, self.texts, measures, how)
+
     def plausibility(self, *maps: str) -> pd.DataFrame:
         """How well maps agree with what people marked; no rows where nobody marked anything."""
         if not any(any(example.rationale or ()) for example in self.texts):
