@@ -4,8 +4,10 @@
 >>> reproduce("fosse-table-1", "out/table-1")
 """
 
-from conoscope.studies import fosse_table_1, fosse_table_2, kobayashi_norms
+from conoscope.studies import bonino_gates, fosse_cones, fosse_table_1, fosse_table_2, kobayashi_norms
 from conoscope.studies.base import Study
 
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (fosse_table_1, fosse_table_2, kobayashi_norms)}
+STUDIES: dict[str, Study] = {
+    module.STUDY.name: module.STUDY for module in (fosse_table_1, fosse_table_2, fosse_cones, kobayashi_norms, bonino_gates)
+}
 """Every study by name."""

@@ -75,16 +75,16 @@ def _mixed_less(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _cancelling(rows: "pd.DataFrame") -> "pd.DataFrame":
-    from conoscope.studies.contrasts import as_it_is
+    from conoscope.studies.contrasts import cases
 
     chosen = _overall(rows, *(f"cancel.{kind}" for kind in DISCOUNTED))
-    return as_it_is(chosen.assign(value=-chosen["value"]), ("model", "quantity"))
+    return cases(chosen.assign(value=-chosen["value"]), ("model", "quantity"))
 
 
 def _rare(rows: "pd.DataFrame") -> "pd.DataFrame":
-    from conoscope.studies.contrasts import as_it_is
+    from conoscope.studies.contrasts import cases
 
-    return as_it_is(_overall(rows, "rho.norm", "rho.norm.corpus"), ("model", "quantity"))
+    return cases(_overall(rows, "rho.norm", "rho.norm.corpus"), ("model", "quantity"))
 
 
 def _falling(rows: "pd.DataFrame") -> "pd.DataFrame":

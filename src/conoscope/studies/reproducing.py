@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import isnan
 from os import cpu_count
 from pathlib import Path
@@ -16,6 +16,7 @@ from conoscope.provenance import command
 from conoscope.result import make_folder, write_provenance, write_tables
 from conoscope.studies import STUDIES
 from conoscope.studies.base import QUICK_TEXTS, Condition, Study
+from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
 from conoscope.studies.judging import averaged, compared, judged
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
 from conoscope.studies.running import Job, jobs_of, kept, run_all
@@ -27,8 +28,10 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True)
 class Reproducing:
-    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores. `models` are
-    taken instead of those that the study takes as they are."""
+    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores.
+
+    `model` is the checkpoint that is fine-tuned or taken as it is where a study says MiniLM.
+    """
 
     seeds: int | None = None
     limit: int | None = None
@@ -36,8 +39,8 @@ class Reproducing:
     jobs: int | None = None
     quick: bool = False
     data_dir: str | None = None
+    model: str | None = None
     keep_models: bool = False
-    models: Sequence[str] = ()
     progress: bool = False
 
 
@@ -67,21 +70,11 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
 
 def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:
     if chosen.quick:
-        some = [condition.smaller() for condition in study.conditions if condition.quick]
-        return list(on_bistro_where_absent(some, chosen.data_dir))
-    named = [other for condition in study.conditions for other in _of_models(condition, chosen.models)]
-    if chosen.models and named == list(study.conditions):
-        raise MeasureError(f"{study.name} trains its models, and takes none as it is; leave --model out")
-    for condition in named:
+        some = without_checkpoint([condition.smaller() for condition in study.conditions if condition.quick], chosen.model)
+        return list(on_bistro_where_absent(with_checkpoint(some, chosen.model), chosen.data_dir))
+    for condition in study.conditions:
         require_data(condition, chosen.data_dir)
-    return named
-
-
-def _of_models(condition: Condition, models: Sequence[str]) -> list[Condition]:
-    """The condition with each of these models, where it takes one as it is."""
-    if condition.training is not None or not models:
-        return [condition]
-    return [replace(condition, model=model, keys={**condition.keys, "model": Path(model).name}) for model in models]
+    return list(with_checkpoint(study.conditions, chosen.model))
 
 
 def recorded(study: Study, jobs: Iterable[Job], failed: Sequence[str], chosen: Reproducing) -> Record:
