@@ -164,7 +164,8 @@ def _fetch(given: argparse.Namespace) -> None:
 
 
 def _reproduce(given: argparse.Namespace) -> None:
-    from conoscope.studies.reproducing import Reproducing, read_record, reproduce
+    from conoscope.studies.records import read_record
+    from conoscope.studies.reproducing import Reproducing, reproduce
     from conoscope.studies.telling import told
 
     out = given.out or f"study-{given.name}"
@@ -173,6 +174,10 @@ def _reproduce(given: argparse.Namespace) -> None:
     print(told(record))
     for failure in record["failed"]:
         print(f"conoscope: {failure}", file=sys.stderr)
+    if given.page is not None:
+        from conoscope.studies.pages import write_page
+
+        print(f"\npage written to {write_page(record, given.page)}")
     if given.record is None:
         print(f"\n{len(record['runs'])} runs; runs, tables and record.json written to {out}")
 

@@ -17,6 +17,7 @@ from conoscope.figures import (
     lengths,
     mixing,
     stream,
+    studies,
     sweep,
     words,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "save",
     "spec",
     "stream",
+    "studies",
     "svg",
     "sweep",
     "words",

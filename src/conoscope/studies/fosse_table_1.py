@@ -106,7 +106,7 @@ STUDY = Study(
         "Word vectors are GloVe 6B 100d, so that models are 100 wide; published: GloVe 840B 300d, 300 wide.",
         "Tokens are lower-cased words by a regular expression; published: lemmas by spaCy.",
         "e-SNLI: where the full files are not there, training takes a subset of 20,000 pairs, with a separator between the two "
-        "sentences; published: all 549,367 pairs, without one.",
+        "sentences; published: all pairs, without one.",
         "Yelp-HAT: all test reviews that our reader keeps, and one cut into training and validation for all seeds; published: "
         "778 reviews, cut anew in each run. Published embeddings of Yelp-HAT count [CLS] in by mistake, and are not compared.",
         "Published figures are single runs without a seed.",

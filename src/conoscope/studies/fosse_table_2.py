@@ -135,7 +135,7 @@ STUDY = Study(
         "Word vectors are GloVe 6B 100d, so that models are 100 wide; published: GloVe 840B 300d, 300 wide.",
         "Tokens are lower-cased words by a regular expression; published: lemmas by spaCy.",
         "e-SNLI: where the full files are not there, training takes a subset of 20,000 pairs, with a separator between the two "
-        "sentences; published: all 549,367 pairs, without one.",
+        "sentences; published: all pairs, without one.",
         "Entropy is that of [CLS]'s row, divided by log n; the published one is probably divided by log (n - 1).",
         "AUPRC is over the texts looked at that have a rationale; published: over all test texts with a label but the first.",
         "Yelp-HAT is looked at on the reviews of 50 words, as published; one cut into training and validation for all seeds.",

@@ -37,7 +37,7 @@ class Verdict:
     statement: str
     bound: float
     answer: str
-    cases: tuple[Case, ...]
+    cases: list[Case]
 
 
 def t_quantile(freedom: int) -> float:
@@ -98,7 +98,7 @@ def _alike(one: Published, ours: "pd.Series[Any]") -> str:
 def judged(claim: Claim, rows: pd.DataFrame) -> Verdict:
     """Whether a claim holds over seeds: in every case, in some, or in none."""
     contrast = claim.contrast(rows)
-    cases = tuple(_case(str(name), group["value"].tolist(), claim.above) for name, group in contrast.groupby("case", sort=False))
+    cases = [_case(str(name), group["value"].tolist(), claim.above) for name, group in contrast.groupby("case", sort=False)]
     return Verdict(claim.name, claim.statement, claim.above, _answer([case.answer for case in cases]), cases)
 
 

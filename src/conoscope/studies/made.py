@@ -43,7 +43,7 @@ class Made:
 
     def __init__(self, condition: Condition, seed: int, place: Place) -> None:
         self.condition, self.seed, self.place = condition, seed, place
-        self._temporary = tempfile.TemporaryDirectory() if place.models is None else None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
         """Remove the model, where it is not to be kept."""
@@ -84,9 +84,10 @@ class Made:
 
     @property
     def device(self) -> str:
-        """What the model was looked at on."""
-        device = self.model.device
-        return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+        """What the run is made on."""
+        asked = self.place.device
+        gpu = asked.startswith("cuda") or (asked == "auto" and torch.cuda.is_available())
+        return torch.cuda.get_device_name() if gpu else "cpu"
 
     def accuracy(self) -> float:
         """The share of `texts` that the trained model gets right."""
@@ -112,10 +113,11 @@ class Made:
         return plausibility(self.texts, self.model, maps, options=how, judging=Judging(resamples=0))["plausibility"]
 
     def _folder(self, settings: Training) -> Path:
-        if self._temporary is not None:
+        if self.place.models is None:
+            self._temporary = tempfile.TemporaryDirectory()
             return Path(self._temporary.name) / "model"
         name = "-".join(str(value) for value in self.condition.keys.values()).replace("/", "-")
-        folder = Path(str(self.place.models)) / f"{name}-seed-{settings.seed}"
+        folder = Path(self.place.models) / f"{name}-seed-{settings.seed}"
         shutil.rmtree(folder, ignore_errors=True)
         return folder
 

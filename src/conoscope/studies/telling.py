@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from conoscope.studies.reproducing import Record
-
-NUMBERS = ("published", "tag", "ours", "sd", "n", "holds")
+from conoscope.studies.records import Record, what_of
 
 
 def told(record: Record) -> str:
@@ -33,11 +31,8 @@ CASE_HEAD = ("", "mean", "95 % interval", "seeds", "holds?")
 
 def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """A published figure beside ours: mean ± sd over seeds."""
-    what = ", ".join(
-        value if isinstance(value, str) else f"{name} {value:g}" for name, value in row.items() if name not in NUMBERS
-    )
     spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
-    return what, f"{row['published']:.3f} [{row['tag']}]", f"{row['ours']:.3f}{spread}", row["holds"]
+    return what_of(row), f"{row['published']:.3f} [{row['tag']}]", f"{row['ours']:.3f}{spread}", row["holds"]
 
 
 def case_cells(case: Mapping[str, Any]) -> tuple[str, ...]:
