@@ -31,6 +31,7 @@ FLOORS = (
     {"pipeline", "training", "compare", "callback", "gates", "explaining", "shared_arguments"},
     {"seeds", "explaining_arguments", "gathering"},
     {"reporting"},
+    {"studies"},
     {"demo", "catalogue", "describe", "arguments"},
     {"survey"},
     {"cli"},

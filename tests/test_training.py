@@ -15,8 +15,9 @@ from conoscope.capture import traces_of
 from conoscope.cli import main
 from conoscope.compare import compare
 from conoscope.corpora import Corpus, Example, splits_of
+from conoscope.encoding import Collator, Encoded
 from conoscope.errors import CorpusError, ModelError, OutputError
-from conoscope.loading import load_for_training, load_model
+from conoscope.loading import LoadedModel, load_for_training, load_model
 from conoscope.pipeline import Options, measure
 from conoscope.seeds import train_seeds
 from conoscope.training import Training, train
@@ -406,3 +407,12 @@ def test_what_cannot_be_trained_is_told_and_leaves_nothing(
     with pytest.raises(ModelError, match=message):
         train(splits, tmp_path / "run", replace(QUICK, **settings))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_is_padded_as_its_tokenizer_pads(minilm: LoadedModel) -> None:
+    corpus = Corpus.of([Example("it was good", "a"), Example("no", "b", "not at all, it was cold")])
+    rows = Encoded(corpus, {"a": 0, "b": 1}, minilm.tokenizer, 64)
+    expected = minilm.tokenizer.pad(rows.rows, padding_side="right", return_tensors="pt")
+    found = Collator(minilm.tokenizer)(rows.rows)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)

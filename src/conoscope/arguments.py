@@ -30,7 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "gates": ("show what kind of gate each head is, by any thresholds", "conoscope gates out/ --threshold open.entropy=0.7"),
     "corpus": ("show what is in a corpus: counts, balance, lengths, samples", "conoscope corpus imdb --data-dir data/"),
     "fetch": ("download a corpus or word vectors", "conoscope fetch imdb"),
-    "list": ("list the measures, maps, figures, corpora or presets", "conoscope list measures"),
+    "reproduce": ("run a published table or claim again, with several seeds", "conoscope reproduce fosse-table-1 --quick"),
+    "list": ("list the measures, maps, figures, corpora, presets or studies", "conoscope list measures"),
 }
 
 
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
         "gates": _gates_options,
         "corpus": _corpus_options,
         "fetch": _fetch_options,
+        "reproduce": _reproduce_options,
         "list": _list_options,
     }
     for name, (what, example) in COMMANDS.items():
@@ -202,5 +204,22 @@ def _fetch_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data-dir", metavar="DIR", help="the folder to download to; default $CONOSCOPE_DATA or a cache")
 
 
+def _reproduce_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", help="a study (conoscope list studies)")
+    command.add_argument("-o", "--out", help="the folder for runs, tables and the record; default study-NAME")
+    command.add_argument("--seeds", type=positive, metavar="N", help="trainings of each model; default what the study asks for")
+    command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
+    command.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    command.add_argument("--jobs", type=positive, metavar="N", help="runs side by side; default as many as there are cores")
+    command.add_argument("--quick", action="store_true", help="tiny sizes, to try the plumbing; bistro where data are absent")
+    command.add_argument(
+        "--model", metavar="MODEL", help="a folder or Hub id in the place of all-MiniLM-L6-v2, where a study has it"
+    )
+    command.add_argument("--keep-models", action="store_true", help="keep the trained models in the folder")
+    command.add_argument("--record", metavar="FILE", help="tell what this record says, and run nothing")
+    command.add_argument("--page", metavar="FILE", help="also write a page of markdown, with its figure beside it")
+    command.add_argument("--data-dir", metavar="DIR", help="the folder of downloaded corpora; default $CONOSCOPE_DATA or a cache")
+
+
 def _list_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("what", choices=("measures", "maps", "figures", "corpora", "presets"), help="what to list")
+    command.add_argument("what", choices=("measures", "maps", "figures", "corpora", "presets", "studies"), help="what to list")

@@ -1,4 +1,4 @@
-"""What there is: measures, maps, figures, corpora and presets, as text."""
+"""What there is: measures, maps, figures, corpora, presets and studies, as text."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from conoscope.options import options_of
 
 
 def listing(what: str) -> str:
-    """The measures, maps, figures, corpora or presets, a few lines each."""
+    """The measures, maps, figures, corpora, presets or studies, a few lines each."""
     if what not in LISTED:
         raise ConoscopeError(f"nothing called {what!r} can be listed; known: {one_of(LISTED)}")
     return LISTED[what]()
@@ -46,6 +46,16 @@ def _presets() -> str:
     return "\n".join(f"{name:15} {shape}" for name, shape in shapes.items())
 
 
+def _studies() -> str:
+    from conoscope.studies import STUDIES
+
+    return "\n".join(
+        f"{study.name}\n  {study.title}\n  {study.source}\n  {len(study.conditions)} models, {study.seeds} seeds each; "
+        f"claims: {', '.join(claim.name for claim in study.claims)}"
+        for study in STUDIES.values()
+    )
+
+
 def _options(entry: Entry) -> str:
     return f" (options: {options_of(entry.choices)})" if entry.choices else ""
 
@@ -62,4 +72,5 @@ LISTED: dict[str, Callable[[], str]] = {
     "figures": _figures,
     "corpora": _corpora,
     "presets": _presets,
+    "studies": _studies,
 }

@@ -163,6 +163,25 @@ def _fetch(given: argparse.Namespace) -> None:
         print(path)
 
 
+def _reproduce(given: argparse.Namespace) -> None:
+    from conoscope.studies.records import read_record
+    from conoscope.studies.reproducing import Reproducing, reproduce
+    from conoscope.studies.telling import told
+
+    out = given.out or f"study-{given.name}"
+    options = Reproducing(**_options(given, Reproducing), progress=True)
+    record = reproduce(given.name, out, options) if given.record is None else read_record(given.record)
+    print(told(record))
+    for failure in record["failed"]:
+        print(f"conoscope: {failure}", file=sys.stderr)
+    if given.page is not None:
+        from conoscope.studies.pages import write_page
+
+        print(f"\npage written to {write_page(record, given.page)}")
+    if given.record is None:
+        print(f"\n{len(record['runs'])} runs; runs, tables and record.json written to {out}")
+
+
 def _list(given: argparse.Namespace) -> None:
     from conoscope.catalogue import listing
 
@@ -194,6 +213,7 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
     "gates": _gates,
     "corpus": _corpus,
     "fetch": _fetch,
+    "reproduce": _reproduce,
     "list": _list,
 }
 

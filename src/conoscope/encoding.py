@@ -76,17 +76,22 @@ class Collator:
     """Pads at the end, and sets what is no input of the model apart."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.tokenizer = tokenizer
+        self.pads = {
+            "input_ids": tokenizer.pad_token_id,
+            "token_type_ids": tokenizer.pad_token_type_id,
+            SPECIAL: 1,
+            MARKED: UNASKED,
+        }
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        """One batch; `marked` is -1 on pads."""
-        marked = [row[MARKED] for row in rows if MARKED in row]
-        plain = [{name: value for name, value in row.items() if name != MARKED} for row in rows]
-        batch = dict(self.tokenizer.pad(plain, padding_side="right", return_tensors="pt"))
-        if marked:
-            longest = batch["input_ids"].shape[1]
-            batch[MARKED] = torch.tensor([[*flags, *[UNASKED] * (longest - len(flags))] for flags in marked])
-        return batch
+        """One batch; `marked` is -1 on pads. The tokenizer's own padding would take a quarter of a small model's training."""
+        longest = max(len(row["input_ids"]) for row in rows)
+        padded = {
+            name: [[*row[name], *[self.pads.get(name, 0)] * (longest - len(row[name]))] for row in rows]
+            for name in rows[0]
+            if name != "labels"
+        }
+        return {name: torch.tensor(column) for name, column in {**padded, "labels": [row["labels"] for row in rows]}.items()}
 
 
 def split_off_marks(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, Tensor], Marks]:

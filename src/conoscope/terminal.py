@@ -11,23 +11,24 @@ EVERY = 60.0
 
 
 class Progress:
-    """Counts examples on standard error, a bar on a terminal and one line a minute elsewhere; silent where not shown."""
+    """Counts examples, or another unit, on standard error, a bar on a terminal and one line a minute elsewhere; silent where not
+    shown."""
 
-    def __init__(self, total: int | None, shown: bool, verb: str = "measured") -> None:
-        self.total, self.done, self.verb = total, 0, verb
+    def __init__(self, total: int | None, shown: bool, verb: str = "measured", unit: str = "example") -> None:
+        self.total, self.done, self.verb, self.unit = total, 0, verb, unit
         self._lines = shown and not sys.stderr.isatty()
         self._said = self._began = time.monotonic()
-        self._bar = tqdm(total=total, unit="example", leave=False, disable=not shown or self._lines, file=sys.stderr)
+        self._bar = tqdm(total=total, unit=unit, leave=False, disable=not shown or self._lines, file=sys.stderr)
 
     def advance(self, count: int) -> None:
-        """So many more examples are done."""
+        """So many more are done."""
         self.done += count
         self._bar.update(count)
         now = time.monotonic()
         if self._lines and now - self._said >= EVERY:
             self._said = now
             of = "" if self.total is None else f" of {self.total}"
-            print(f"{self.verb} {self.done}{of} examples in {now - self._began:.0f} s", file=sys.stderr, flush=True)
+            print(f"{self.verb} {self.done}{of} {self.unit}s in {now - self._began:.0f} s", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
         return self

@@ -170,6 +170,11 @@ class PenalisedTrainer(Trainer):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self.penalties, self.tokenizer = penalties, tokenizer
 
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        """The length of the gradient, which is for those alone who clip or report it: it takes a pass over every weight."""
+        wanted = self.args.max_grad_norm > 0 or self.args.logging_strategy != "no"
+        return super()._get_grad_norm(model, grad_norm) if wanted else None
+
     def compute_loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool = False, **named: Any) -> Any:
         """The model's own loss, and the penalties."""
         if not self.penalties.any:
@@ -204,6 +209,8 @@ def _trainer(
         restore_callback_states_from_checkpoint=True,
         metric_for_best_model="eval_loss",
         logging_strategy="no" if chosen.report_to == "none" else "epoch",
+        # The filter waits for the device at every step.
+        logging_nan_inf_filter=chosen.report_to != "none",
         report_to=chosen.report_to,
         disable_tqdm=not (chosen.progress and sys.stderr.isatty()),
         use_cpu=_on_cpu(chosen.device),

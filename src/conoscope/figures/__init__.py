@@ -17,6 +17,7 @@ from conoscope.figures import (
     lengths,
     mixing,
     stream,
+    studies,
     sweep,
     words,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "save",
     "spec",
     "stream",
+    "studies",
     "svg",
     "sweep",
     "words",

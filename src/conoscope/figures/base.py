@@ -24,6 +24,7 @@ QUESTIONS = {
     "stream": "What does each layer add?",
     "words": "Which words count?",
     "training": "What does training change?",
+    "studies": "Does it come out as published?",
 }
 """What a figure helps to answer."""
 DIGITS = 5

@@ -26,6 +26,7 @@ MEASURES = {
     "mixing": ("norms", "frequency", "mixing"),
     "stream": ("stream",),
     "words": ("explanations", "plausibility", "faithfulness"),
+    "studies": ("study",),
 }
 """Which tables help to answer which question."""
 

@@ -1,0 +1,111 @@
+"""Studies: published figures beside ours, and what became of each claim."""
+
+from typing import TYPE_CHECKING, Any
+
+from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.lines import told_apart
+from conoscope.figures.marks import renamed, shown
+from conoscope.figures.marks import told_apart as marked
+from conoscope.figures.theme import FAINT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PANEL = 185
+"""How wide a panel of published figures is: three stand beside each other."""
+CASES = 300
+"""How wide the intervals of a claim are."""
+LONGEST = 70
+ANSWERS = ("yes", "unclear", "no", "too few seeds")
+
+
+@figure("study.published", question="studies")
+def published_and_ours(tables: Tables) -> Chart | None:
+    """Published figures, and ours beside them.
+
+    Each point is a published figure, read off the axis below, and the mean of ours over seeds, read off the axis at the left; the
+    bars are one standard deviation to either side. On the dashed line both are the same: a point above it is larger in ours, one
+    below smaller. There is a panel for each quantity.
+    """
+    import altair as alt
+
+    frame = _panelled(table_of(tables, "study.published"))
+    if frame.empty:
+        return None
+    colour, shape = told_apart(frame, "of" if frame["of"].nunique() > 1 else None)
+    base = alt.Chart(frame).encode(
+        alt.X("published:Q", title="published").scale(zero=False).axis(tickCount=4),
+        alt.Y("ours:Q", title="ours").scale(zero=False).axis(tickCount=4),
+    )
+    points = base.transform_filter("!datum.line").encode(
+        tooltip=["what", *(alt.Tooltip(name, format=".3f") for name in ("published", "ours", "sd")), "n", "holds"], **colour
+    )
+    layers = [
+        base.transform_filter("datum.line").mark_line(strokeDash=[4, 3], strokeWidth=1, color=FAINT),
+        points.mark_rule(opacity=0.5).encode(alt.Y("low:Q"), alt.Y2("high:Q")),
+        points.mark_point(aria=False, filled=True, size=40, opacity=0.9).encode(**shape),
+    ]
+    panels = alt.Facet("quantity:N", title=None, sort=list(frame["quantity"].unique()))
+    chart = alt.layer(*layers).properties(width=PANEL, height=PANEL).facet(panels, columns=3)
+    return chart.resolve_scale(x="independent", y="independent")
+
+
+def _panelled(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """What is drawn: the corpus, or the run where there are several, tells the points of a panel apart."""
+    import pandas as pd
+
+    several = len(runs_of(frame)) > 1
+    apart = frame["run"] if several or "corpus" not in frame else frame["corpus"]
+    spread = frame.get("sd", pd.Series(0.0, frame.index)).fillna(0.0)
+    drawn = frame.assign(of=apart.fillna(""), sd=spread, low=frame["ours"] - spread, high=frame["ours"] + spread, line=False)
+    drawn = drawn.assign(quantity=drawn.get("quantity", "all"))
+    for column in ("of", "what", "quantity"):
+        drawn = renamed(drawn, shown(drawn[column], LONGEST), column)
+    drawn = drawn[["what", "of", "quantity", "published", "ours", "sd", "low", "high", "n", "holds", "line"]]
+    return pd.concat([drawn, _diagonals(drawn)], ignore_index=True)
+
+
+def _diagonals(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """For each panel the two ends of its dashed line, which reach as far as all else in it: both axes are then alike."""
+    import pandas as pd
+
+    both = frame.groupby("quantity", sort=False)[["published", "low", "high"]]
+    ends = pd.concat([both.min().min(axis=1), both.max().max(axis=1)])
+    same = {name: ends.to_numpy() for name in ("published", "ours", "low", "high")}
+    return pd.DataFrame({"quantity": ends.index, **same, "of": frame["of"].iloc[0], "line": True})
+
+
+@figure("study.claims", question="studies")
+def claims(tables: Tables) -> Chart | None:
+    """What became of each claim, case by case.
+
+    Each row is a case of a claim; the point is the mean over seeds of the number that should lie above the dashed line, the bar
+    its 95 % interval by Student's t. The claim holds for a case whose whole bar lies right of the line; it is unclear where the
+    bar crosses it. Without a bar there were too few seeds.
+    """
+    import altair as alt
+
+    frame = table_of(tables, "study.claims")
+    if frame.empty:
+        return None
+    several = len(runs_of(frame)) > 1
+    names = frame["run"] + ", " + frame["claim"] if several else frame["claim"]
+    frame = renamed(frame.assign(claim=names), shown(names, LONGEST), "claim")
+    frame = renamed(frame, shown(frame["case"], LONGEST), "case")[
+        ["claim", "case", "bound", "mean", "low", "high", "above", "seeds", "answer"]
+    ]
+    there = [answer for answer in ANSWERS if (frame["answer"] == answer).any()]
+    colour, shape = marked("answer", ANSWERS, orient="bottom", values=there)
+    cases = alt.Y("case:N", title=None, sort=list(frame["case"].unique())).axis(
+        grid=True, ticks=False, domain=False, labelLimit=260
+    )
+    tips: list[Any] = ["case", *(alt.Tooltip(name, format=".3f") for name in ("mean", "low", "high")), "above", "seeds", "answer"]
+    base = alt.Chart(frame).encode(cases, colour, tooltip=tips)
+    layers = [
+        alt.Chart(frame).mark_rule(strokeDash=[4, 3], color=FAINT).encode(alt.X("bound:Q")),
+        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
+        base.mark_point(aria=False, filled=True, size=60, opacity=1).encode(alt.X("mean:Q", title=None), shape),
+    ]
+    rows = alt.Facet("claim:N", title=None, sort=list(dict.fromkeys(names.map(shown(names, LONGEST)))))
+    chart = alt.layer(*layers).properties(width=CASES).facet(rows, columns=1)
+    return chart.resolve_scale(x="independent", y="independent")

@@ -1,0 +1,119 @@
+"""Judging: means over seeds, whether a published figure could be one of our runs, and whether a claim holds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import pandas as pd
+
+from conoscope.studies.base import Claim, Published
+
+FEWEST = 3
+"""Seeds below which nothing is judged."""
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
+      2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)  # fmt: skip
+"""97.5 % of Student's t lies below it, by degrees of freedom from 1."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A claim in one case: its number over seeds with a 95 % interval, and in how many of the seeds it lies above the bound."""
+
+    case: str
+    mean: float
+    low: float | None
+    high: float | None
+    above: int
+    seeds: int
+    answer: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a claim, in all cases and in each."""
+
+    name: str
+    statement: str
+    bound: float
+    answer: str
+    cases: list[Case]
+
+
+def t_quantile(freedom: int) -> float:
+    """97.5 % of Student's t lies below it."""
+    return _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.5 / freedom
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Where the mean over seeds lies, at 95 % and by Student's t; None for too few seeds."""
+    if len(values) < FEWEST:
+        return None
+    series = pd.Series(values)
+    half = t_quantile(len(values) - 1) * float(series.std()) / sqrt(len(values))
+    return float(series.mean()) - half, float(series.mean()) + half
+
+
+def averaged(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for each number: mean, sd and count over seeds, and the values by seed."""
+    keys = [column for column in rows if column not in ("seed", "value")]
+    found = []
+    for key, group in rows.groupby(keys, sort=False, dropna=False):
+        by_seed = {str(seed): value for seed, value in zip(group["seed"], group["value"], strict=True)}
+        numbers: dict[str, Any] = {"mean": group["value"].mean(), "sd": group["value"].std(), "n": len(group), "values": by_seed}
+        found.append({**dict(zip(map(str, keys), key if isinstance(key, tuple) else (key,), strict=True)), **numbers})
+    return pd.DataFrame(found)
+
+
+def compared(means: pd.DataFrame, published: Iterable[Published]) -> pd.DataFrame:
+    """Each published figure beside ours. It holds where 95 of 100 single runs of ours would lie about as far from our mean."""
+    found = []
+    for one in published:
+        here = means
+        for name, value in one.keys.items():
+            here = here[here[name] == value] if name in here else here.iloc[:0]
+        if one.model is not None and "layer" in here:
+            here = here[here["model"] == one.model] if "layer" in one.keys else here[here["layer"].isna()]
+        if len(here) == 1 or one.model is not None:
+            found += [_beside(one, ours) for _, ours in here.iterrows()]
+    return pd.DataFrame(found)
+
+
+def _beside(one: Published, ours: "pd.Series[Any]") -> dict[str, Any]:
+    of = {} if one.model is None else {"model": ours["model"]}
+    return {**of, **one.keys, "published": one.value, "tag": one.tag, "ours": ours["mean"], "sd": ours["sd"],
+            "n": int(ours["n"]), "holds": _alike(one, ours)}  # fmt: skip
+
+
+def _alike(one: Published, ours: "pd.Series[Any]") -> str:
+    count = int(ours["n"])
+    if one.model is not None and one.model != ours["model"]:
+        return f"of {one.model}"
+    if count < FEWEST:
+        return "too few seeds"
+    reach = t_quantile(count - 1) * float(ours["sd"]) * sqrt(1 + 1 / count) + one.tolerance
+    return "yes" if abs(one.value - float(ours["mean"])) <= reach else "no"
+
+
+def judged(claim: Claim, rows: pd.DataFrame) -> Verdict:
+    """Whether a claim holds over seeds: in every case, in some, or in none."""
+    contrast = claim.contrast(rows)
+    cases = [_case(str(name), group["value"].tolist(), claim.above) for name, group in contrast.groupby("case", sort=False)]
+    return Verdict(claim.name, claim.statement, claim.above, _answer([case.answer for case in cases]), cases)
+
+
+def _case(name: str, values: list[float], bound: float) -> Case:
+    mean, above = sum(values) / len(values), sum(value > bound for value in values)
+    if (found := interval(values)) is None:
+        return Case(name, mean, None, None, above, len(values), "too few seeds")
+    low, high = found
+    return Case(name, mean, low, high, above, len(values), "yes" if low > bound else "no" if high < bound else "unclear")
+
+
+def _answer(answers: Sequence[str]) -> str:
+    told, holding = [answer for answer in answers if answer != "too few seeds"], answers.count("yes")
+    if not told:
+        return "cannot be told"
+    if holding == len(answers):
+        return "holds"
+    return f"holds in {holding} of {len(answers)} cases" if holding else "does not hold"

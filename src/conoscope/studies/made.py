@@ -1,0 +1,196 @@
+"""Made: one condition with one seed: its model, trained when first asked for, its texts, and what is read of both."""
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from conoscope.corpora import Corpus, Example, load_corpus, splits_of
+from conoscope.corpora.base import digest_of
+from conoscope.corpora.entry import VARIABLE, data_folder
+from conoscope.errors import CorpusError, DataError, ModelError
+from conoscope.explaining import Explaining, Judging, plausibility
+from conoscope.loading import LoadedModel, load_model
+from conoscope.pipeline import Options, measure
+from conoscope.result import Result
+from conoscope.settings import Training
+from conoscope.studies.base import NEW_BERT, Condition
+from conoscope.studies.checkpoints import new_bert
+from conoscope.training import Trained, train
+
+GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs are made: the data, the device, how many texts of each split at most, and where models are kept, if at all."""
+
+    data_dir: str | None = None
+    device: str = "auto"
+    limit: int | None = None
+    models: str | None = None
+
+
+class Made:
+    """One condition with one seed."""
+
+    def __init__(self, condition: Condition, seed: int, place: Place) -> None:
+        self.condition, self.seed, self.place = condition, seed, place
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        """Remove the model, where it is not to be kept."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    @cached_property
+    def texts(self) -> Corpus:
+        """What the model is looked at on."""
+        condition, place = self.condition, self.place
+        whole = held(condition.test, place.data_dir)
+        if whole.pack is not None and condition.training is None:
+            whole = whole.packed(self.model.length, self.model.max_length)
+            whole = holding(whole, whole)
+        chosen = whole if condition.balanced is None else balanced(whole, least(condition.balanced, place.limit))
+        return chosen.shard(self.seed % condition.parts + 1, condition.parts).first(place.limit)
+
+    @cached_property
+    def trained(self) -> Trained:
+        """The training, with its scores; those of `test` are on `texts`."""
+        settings, place = self.condition.training, self.place
+        if settings is None:
+            raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
+        vectors = glove(place.data_dir) if settings.vectors == "glove" else settings.vectors
+        chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
+        learned = {name: split.first(place.limit) for name, split in held_splits(self.condition.corpus, place.data_dir).items()}
+        if chosen.checkpoint != NEW_BERT:
+            return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
+        with tempfile.TemporaryDirectory() as folder:
+            new_bert(learned["train"], chosen, folder)
+            begun = replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
+            return train({**learned, "test": self.texts}, self._folder(chosen), begun)
+
+    @cached_property
+    def model(self) -> LoadedModel:
+        """The model, trained or taken as it is."""
+        return load_model(self.trained.folder if self.condition.model is None else self.condition.model, device=self.place.device)
+
+    @property
+    def device(self) -> str:
+        """What the run is made on."""
+        asked = self.place.device
+        gpu = asked.startswith("cuda") or (asked == "auto" and torch.cuda.is_available())
+        return torch.cuda.get_device_name() if gpu else "cpu"
+
+    def accuracy(self) -> float:
+        """The share of `texts` that the trained model gets right."""
+        return float(self.trained.scores["test"]["accuracy"])
+
+    def measure(self, *measures: str, **options: Any) -> Result:
+        """What the measures say of the model on its texts."""
+        return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
+
+    def measure_before(self, *measures: str) -> Result | None:
+        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each; None for a new model."""
+        training = self.condition.training
+        if training is None or training.checkpoint is None:
+            return None
+        how = Options(device=self.place.device, max_length=self.model.max_length)
+        return measure(training.checkpoint, self.texts, measures, how)
+
+    def plausibility(self, *maps: str) -> pd.DataFrame:
+        """How well maps agree with what people marked; no rows where nobody marked anything."""
+        if not any(any(example.rationale or ()) for example in self.texts):
+            return pd.DataFrame(columns=["map", "metric", "average", "value"])
+        how = Explaining(device=self.place.device, batch_size=64)
+        return plausibility(self.texts, self.model, maps, options=how, judging=Judging(resamples=0))["plausibility"]
+
+    def _folder(self, settings: Training) -> Path:
+        if self.place.models is None:
+            self._temporary = tempfile.TemporaryDirectory()
+            return Path(self._temporary.name) / "model"
+        name = "-".join(str(value) for value in self.condition.keys.values()).replace("/", "-")
+        folder = Path(self.place.models) / f"{name}-seed-{settings.seed}"
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+
+def by_layer(frame: pd.DataFrame, site: str) -> dict[int, float]:
+    """A measure's value of whole vectors at a site, in each layer."""
+    there = frame[(frame["site"] == site) & frame["head"].isna()].dropna(subset="value")
+    return {int(layer): float(value) for layer, value in zip(there["layer"], there["value"], strict=True)}
+
+
+def least(*limits: int | None) -> int | None:
+    """The least of some limits, of those that there are."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def balanced(corpus: Corpus, count: int | None) -> Corpus:
+    """The first n // C of each class, in the corpus's order."""
+    if count is None:
+        return corpus
+    each, taken, kept = count // len(corpus.labels), Counter[str](), []
+    for example in corpus:
+        if example.label is not None and taken[example.label] < each:
+            taken[example.label] += 1
+            kept.append(example)
+    return holding(corpus, kept)
+
+
+def holding(corpus: Corpus, examples: Iterable[Example]) -> Corpus:
+    """The same corpus with these examples, in memory."""
+    kept = tuple(examples)
+    return replace(corpus, read=lambda _: iter(kept), size=len(kept), fingerprint=digest_of(kept), pack=None)
+
+
+@cache
+def held(spec: str, data_dir: str | None) -> Corpus:
+    """A corpus that is read once for all the runs of a process."""
+    corpus = load_corpus(spec, data_dir=data_dir)
+    return corpus if corpus.pack is not None else holding(corpus, corpus)
+
+
+@cache
+def held_splits(spec: str, data_dir: str | None) -> dict[str, Corpus]:
+    """What to train on and to stop by, read once for all the runs of a process."""
+    splits = splits_of(spec, data_dir=data_dir)
+    return {name: holding(splits[name], splits[name]) for name in ("train", "validation")}
+
+
+def glove(data_dir: str | None) -> str:
+    """GloVe 6B 100d, as it was fetched or as a file."""
+    folder = data_folder(None if data_dir is None else Path(data_dir)) / "glove"
+    found = next((path for pattern in GLOVE for path in sorted(folder.glob(pattern))), None)
+    if found is None:
+        raise DataError(
+            f"no word vectors: looked for {' and '.join(GLOVE)} in {folder}; "
+            f"conoscope fetch glove, or set {VARIABLE} or --data-dir to a folder that has it"
+        )
+    return f"{found}:glove.6B.100d.txt" if found.suffix == ".zip" else str(found)
+
+
+def require_data(condition: Condition, data_dir: str | None) -> None:
+    """Refuse a condition whose corpus or vectors are not there, before anything runs."""
+    load_corpus(condition.test, data_dir=data_dir)
+    if condition.training is not None:
+        splits_of(condition.corpus, data_dir=data_dir)
+        if condition.training.vectors == "glove":
+            glove(data_dir)
+
+
+def on_bistro_where_absent(conditions: Iterable[Condition], data_dir: str | None) -> Iterator[Condition]:
+    """The conditions, on the built-in corpus where theirs is not there."""
+    for condition in conditions:
+        try:
+            require_data(condition, data_dir)
+            yield condition
+        except CorpusError:
+            yield replace(condition, corpus="bistro", texts=None)

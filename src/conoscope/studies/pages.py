@@ -1,0 +1,75 @@
+"""Pages: a record as a page of markdown, with its figures beside it."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from conoscope.errors import OutputError
+from conoscope.figures import FIGURES, save
+from conoscope.studies.base import TAGS
+from conoscope.studies.records import Record, tables_of
+from conoscope.studies.reproducing import study_of
+from conoscope.studies.telling import CASE_HEAD, HEAD, case_cells, cells
+
+DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
+"""The figures of a page."""
+
+
+def write_page(record: Record, path: str | Path) -> Path:
+    """Write the page, and its figures as SVG beside it."""
+    target = Path(path)
+    tables = tables_of(record)
+    figures = [name for name in DRAWN if FIGURES[name].fits(tables)]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for name in figures:
+            save(FIGURES[name].draw(tables), target.with_name(f"{target.stem}-{name}.svg"))
+        target.write_text(page_of(record, figures, target.stem), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror or error}; give --page another file") from error
+    return target
+
+
+def page_of(record: Record, figures: Iterable[str], stem: str) -> str:
+    """The page as text: a pure function of the record, and of what the study says that it means."""
+    return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_making(record), ""))
+
+
+def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
+    meaning = study_of(record["study"]).meaning
+    yield from (f"# {record['study']}", "", f"{record['title']}. {record['source']}.", "")
+    yield from [meaning, ""] if meaning else []
+    yield from _table(("claim", "statement", "holds?"), [(c["name"], c["statement"], c["answer"]) for c in record["claims"]])
+    for name in figures:
+        yield from (f"![{DRAWN[name]}]({stem}-{name}.svg)", "")
+    for claim in record["claims"]:
+        yield from (f"**{claim['name']}.** {claim['statement']} Above {claim['bound']:g}:", "")
+        yield from _table(("case", *CASE_HEAD[1:]), [case_cells(case) for case in claim["cases"]])
+
+
+def _published(record: Record) -> Iterator[str]:
+    if record["published"]:
+        yield from ("## Published and ours", "")
+        yield from _table(("figure", *HEAD[1:]), [cells(row) for row in record["published"]])
+        tags = sorted({row["tag"] for row in record["published"]})
+        known = "; ".join(f"[{tag}] {TAGS[tag]}" for tag in tags)
+        yield "Ours is mean ± standard deviation over seeds. A published figure, mostly a single run, holds where it lies within"
+        yield f"what 95 of 100 single runs of ours would. {known}."
+        yield ""
+    yield from ("## Where ours differs", "", *(f"- {sentence}" for sentence in record["differs"]), "")
+
+
+def _making(record: Record) -> Iterator[str]:
+    yield from ("## How it was made", "", "```console", f"$ {record['command']}", "```", "")
+    seconds = [run["seconds"] for run in record["runs"]]
+    slowest = f"the longest of {max(seconds):.0f} s" if seconds else ""
+    yield f"{len(seconds)} runs with {len(record['seeds'])} seeds on {', '.join(record['devices'])}, {slowest}, in"
+    yield f"{record['seconds']:.0f} s side by side; commit {record['commit'] or 'unknown'}."
+    yield f"Versions: {', '.join(f'{name} {version}' for name, version in record['versions'].items())}."
+    yield from (f"Failed: {failure}" for failure in record["failed"])
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""

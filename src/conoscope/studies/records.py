@@ -1,0 +1,139 @@
+"""Records: what the runs of a study say, as it is written to JSON and as tables."""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from conoscope.errors import OutputError
+from conoscope.result import make_folder, write_provenance, write_tables
+from conoscope.studies.base import Study
+from conoscope.studies.contrasts import words
+from conoscope.studies.judging import averaged, compared, judged
+
+Record = dict[str, Any]
+"""All that is told of a study."""
+NUMBERS = ("published", "tag", "ours", "sd", "n", "holds")
+"""What a published figure has beside what it is of."""
+NEEDED = ("study", "title", "source", "differs", "published", "claims", "means", "runs", "failed", "quick")
+
+
+def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[str], how: Mapping[str, Any]) -> Record:
+    """What the finished runs of a study say; `how` they were asked for."""
+    rows = pd.DataFrame([{**run["keys"], "seed": run["seed"], **row} for run in runs for row in run["rows"]])
+    means = averaged(rows)
+    return {
+        "study": study.name,
+        "title": study.title,
+        "source": study.source,
+        "differs": list(study.differs),
+        "command": _command(study.name, runs, how),
+        "commit": commit(),
+        **how,
+        "seeds": sorted({run["seed"] for run in runs}),
+        "devices": sorted({run["device"] for run in runs}),
+        "versions": runs[0]["versions"],
+        "seconds": round(_span([(run["began"], run["ended"]) for run in runs]), 1),
+        "runs": [{**run["keys"], "seed": run["seed"], "examples": run["examples"],
+                  "seconds": round(run["ended"] - run["began"], 1)} for run in runs],
+        "failed": list(failed),
+        "published": _records(compared(means, study.published)),
+        "claims": [_plain(asdict(judged(claim, rows))) for claim in study.claims],
+        "means": _records(means),
+    }  # fmt: skip
+
+
+def _command(name: str, runs: Sequence[Mapping[str, Any]], how: Mapping[str, Any]) -> str:
+    """What makes the same numbers on any machine."""
+    limit = f" --limit {how['limit']}" if how["limit"] else ""
+    quick = " --quick" if how["quick"] else ""
+    return f"conoscope reproduce {name} --seeds {len({run['seed'] for run in runs})}{limit}{quick}"
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows without what they lack, numbers of whole things whole."""
+    return [{str(name): _plain(value) for name, value in row.items() if not _missing(value)} for row in frame.to_dict("records")]
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value if not isinstance(value, float) else int(value) if value.is_integer() else float(f"{value:.5g}")
+
+
+def _span(times: list[tuple[float, float]]) -> float:
+    """How long at least one run was being made."""
+    total, until = 0.0, 0.0
+    for began, ended in sorted(times):
+        total += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return total
+
+
+def commit() -> str | None:
+    """Which commit this is of, where it is run from a checkout."""
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def read_record(path: str | Path) -> Record:
+    """A record that was written before."""
+    try:
+        found: Record = json.loads(Path(path).read_text(encoding="utf-8"))
+        if wrong := [name for name in NEEDED if name not in found]:
+            raise ValueError(f"it does not tell {wrong[0]}")
+    except (OSError, ValueError, TypeError) as error:
+        raise OutputError(f"no record can be read from {path}: {error}; expected record.json of conoscope reproduce") from error
+    return found
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """record.json, and a folder of tables that conoscope report takes."""
+    tables = tables_of(record)
+    provenance = {
+        "model": {"name": record["study"]},
+        "corpus": {},
+        "seen": {},
+        "shards": [],
+        "measures": [record["study"]],
+        "options": {"seeds": record["seeds"], "limit": record["limit"], "quick": record["quick"]},
+        **{name: record[name] for name in ("versions", "command")},
+        "notes": record["differs"],
+    }
+    try:
+        (folder / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_provenance(make_folder(folder / "tables"), provenance)
+        write_tables(folder / "tables", tables, provenance)
+    except OSError as error:
+        raise OutputError(f"cannot write to {folder}: {error.strerror or error}; give -o another folder") from error
+
+
+def tables_of(record: Record) -> dict[str, pd.DataFrame]:
+    """The tables of a record, as the report shows them; those that have rows."""
+    means = pd.DataFrame([{name: value for name, value in row.items() if name != "values"} for row in record["means"]])
+    claims = [{"claim": claim["name"], "bound": claim["bound"], **case} for claim in record["claims"] for case in claim["cases"]]
+    found = {
+        "study.means": means.rename(columns={"mean": "value"}),
+        "study.published": pd.DataFrame([{"what": what_of(row), **row} for row in record["published"]]),
+        "study.claims": pd.DataFrame(claims),
+    }
+    return {name: frame for name, frame in found.items() if not frame.empty}
+
+
+def what_of(row: Mapping[str, Any]) -> str:
+    """What a published figure is of, in words."""
+    return words({name: value for name, value in row.items() if name not in NUMBERS})

@@ -1,0 +1,69 @@
+"""reproduce(): run a study, judge it, write its tables and its record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import cpu_count
+from pathlib import Path
+
+from conoscope.errors import MeasureError, one_of
+from conoscope.result import make_folder
+from conoscope.studies import STUDIES
+from conoscope.studies.base import QUICK_TEXTS, Condition, Study
+from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
+from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
+from conoscope.studies.records import Record, recorded, write_record
+from conoscope.studies.running import jobs_of, kept, run_all
+
+QUICK_SEEDS = 2
+
+
+@dataclass(frozen=True)
+class Reproducing:
+    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores.
+
+    `model` is the checkpoint that is fine-tuned or taken as it is where a study says MiniLM.
+    """
+
+    seeds: int | None = None
+    limit: int | None = None
+    device: str = "auto"
+    jobs: int | None = None
+    quick: bool = False
+    data_dir: str | None = None
+    model: str | None = None
+    keep_models: bool = False
+    progress: bool = False
+
+
+def study_of(name: str) -> Study:
+    """A study by name."""
+    if name not in STUDIES:
+        raise MeasureError(f"no study {name!r}; known studies: {one_of(STUDIES)}")
+    return STUDIES[name]
+
+
+def reproduce(name: str, out: str | Path, options: Reproducing | None = None) -> Record:
+    """Run a study again, or go on with it, in the folder `out`; its record, also written to `out/record.json`."""
+    study, chosen = study_of(name), options or Reproducing()
+    conditions, where = _conditions(study, chosen), make_folder(Path(out))
+    place = Place(
+        chosen.data_dir,
+        chosen.device,
+        least(chosen.limit, QUICK_TEXTS if chosen.quick else None),
+        str(where / "models") if chosen.keep_models else None,
+    )
+    jobs = jobs_of(study, conditions, chosen.seeds or (QUICK_SEEDS if chosen.quick else study.seeds), place, where)
+    failed = run_all(jobs, chosen.jobs or cpu_count() or 1, chosen.progress)
+    runs = [found for job in jobs if (found := kept(job)) is not None]
+    record = recorded(study, runs, failed, {"quick": chosen.quick, "limit": chosen.limit})
+    write_record(where, record)
+    return record
+
+
+def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:
+    if chosen.quick:
+        some = without_checkpoint([condition.smaller() for condition in study.conditions if condition.quick], chosen.model)
+        return list(on_bistro_where_absent(with_checkpoint(some, chosen.model), chosen.data_dir))
+    for condition in study.conditions:
+        require_data(condition, chosen.data_dir)
+    return list(with_checkpoint(study.conditions, chosen.model))

@@ -1,0 +1,144 @@
+"""Running: every condition with every seed, side by side in processes; what is finished is kept, so that a study goes on."""
+
+import hashlib
+import json
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from conoscope import __version__
+from conoscope.errors import ConoscopeError, MeasureError
+from conoscope.result import make_folder, versions
+from conoscope.studies.base import Condition, Study
+from conoscope.studies.made import Made, Place
+from conoscope.terminal import Progress
+
+FINE_TUNING = 10
+"""What it costs, in layers of a small model."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made: a condition of a study with a seed, and the file that its rows are kept in."""
+
+    study: str
+    condition: Condition
+    seed: int
+    place: Place
+    path: Path
+
+    @property
+    def cost(self) -> int:
+        """Roughly how long it takes, beside others: the dear ones begin first, lest everything wait for the last of them."""
+        training = self.condition.training
+        return 0 if training is None else FINE_TUNING if training.checkpoint is not None else training.layers or 1
+
+    def __str__(self) -> str:
+        return ", ".join((self.study, *(f"{name} {value}" for name, value in self.condition.keys.items()), f"seed {self.seed}"))
+
+
+def jobs_of(study: Study, conditions: Iterable[Condition], seeds: int, place: Place, out: Path) -> list[Job]:
+    """The runs of a study, each with the file of its own in `out/runs`."""
+    folder = make_folder(out / "runs")
+    return [
+        Job(study.name, condition, seed, place, folder / f"{_digest(study.name, condition, seed, place.limit)}.json")
+        for condition in conditions
+        for seed in range(seeds)
+    ]
+
+
+def _digest(study: str, condition: Condition, seed: int, limit: int | None) -> str:
+    """What a run is told by: all that its numbers depend on."""
+    said = json.dumps([study, asdict(condition), seed, limit, __version__], sort_keys=True)
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+
+def run_all(jobs: Sequence[Job], processes: int, progress: bool = False) -> list[str]:
+    """Make the runs that are not there yet; a line for each that failed. The others go on."""
+    todo = sorted((job for job in jobs if kept(job) is None), key=lambda job: -job.cost)
+    failed = []
+    with Progress(len(jobs), progress, "made", "run") as shown:
+        shown.advance(len(jobs) - len(todo))
+        for failure in _side_by_side(todo, min(processes, len(todo))):
+            failed += [] if failure is None else [failure]
+            shown.advance(1)
+    if failed and len(failed) == len(jobs):
+        raise MeasureError(f"no run of {len(jobs)} came to an end; the first: {failed[0]}")
+    return failed
+
+
+def _side_by_side(todo: Sequence[Job], processes: int) -> Iterator[str | None]:
+    if processes < 2:
+        yield from map(run, todo)
+        return
+    # Not forked: torch and CUDA do not outlive it.
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare)
+    try:
+        waiting: list[Future[str | None]] = [pool.submit(run, job) for job in todo]
+        for done in as_completed(waiting):
+            yield done.result()
+    except BrokenProcessPool as error:
+        raise MeasureError(
+            "a run was killed, perhaps for want of memory; give the same command again, with fewer --jobs"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _prepare() -> None:
+    """A process that makes runs has one thread, and says nothing."""
+    import torch
+    from transformers.utils import logging
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def run(job: Job) -> str | None:
+    """Make one run and keep its rows; a line that says why where that cannot be done."""
+    from conoscope.studies import STUDIES
+
+    began, made = time.time(), Made(job.condition, job.seed, job.place)
+    try:
+        rows = list(STUDIES[job.study].read(made))
+        _keep(job, rows, began, made)
+    except ConoscopeError as error:
+        return f"{job}: {error}"
+    except Exception as error:  # one run that breaks must not take the others with it
+        return f"{job}: {type(error).__name__}: {' '.join(str(error).split())}"
+    finally:
+        made.close()
+    return None
+
+
+def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> None:
+    """Written beside the file first, so that it is there whole or not at all."""
+    said = {
+        "study": job.study,
+        "keys": dict(job.condition.keys),
+        "seed": job.seed,
+        "rows": rows,
+        "examples": made.texts.size,
+        "began": round(began, 1),
+        "ended": round(time.time(), 1),
+        "device": made.device,
+        "versions": versions(),
+    }
+    beside = job.path.with_suffix(".part")
+    beside.write_text(json.dumps(said, allow_nan=False) + "\n")
+    beside.replace(job.path)
+
+
+def kept(job: Job) -> dict[str, Any] | None:
+    """What a finished run left; None where it is not there, or not whole."""
+    try:
+        found: dict[str, Any] = json.loads(job.path.read_text())
+        return found if isinstance(found["rows"], list) and found["seed"] == job.seed else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

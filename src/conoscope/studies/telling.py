@@ -1,0 +1,47 @@
+"""Telling: a record as text for a terminal."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from conoscope.studies.records import Record, what_of
+
+
+def told(record: Record) -> str:
+    """Where ours differs, each published figure beside ours, and what came of each claim."""
+    return "\n".join(_lines(record))
+
+
+def _lines(record: Record) -> Iterator[str]:
+    yield f"{record['study']}: {record['title']}"
+    yield f"{record['source']}\n"
+    yield from (f"- {sentence}" for sentence in record["differs"])
+    yield ""
+    yield from aligned([HEAD, *(cells(row) for row in record["published"])] if record["published"] else [])
+    yield ""
+    for claim in record["claims"]:
+        yield f"{claim['name']}: {claim['statement']} {claim['answer'].capitalize()}."
+        yield from (f"  {line}" for line in aligned([CASE_HEAD, *map(case_cells, claim["cases"])]))
+    if record["quick"]:
+        yield "\nThe quick form tries the plumbing: its numbers say nothing of the claims."
+
+
+HEAD = ("", "published", "ours", "holds?")
+CASE_HEAD = ("", "mean", "95 % interval", "seeds", "holds?")
+
+
+def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A published figure beside ours: mean ± sd over seeds."""
+    spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
+    return what_of(row), f"{row['published']:.3f} [{row['tag']}]", f"{row['ours']:.3f}{spread}", row["holds"]
+
+
+def case_cells(case: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a claim comes to in one case."""
+    within = "" if case["low"] is None else f"{case['low']:+.3f} to {case['high']:+.3f}"
+    return case["case"], f"{case['mean']:+.3f}", within, f"{case['above']} of {case['seeds']}", case["answer"]
+
+
+def aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows as lines, with columns under one another."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
