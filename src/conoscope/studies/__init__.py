@@ -4,8 +4,8 @@
 >>> reproduce("fosse-table-1", "out/table-1")
 """
 
-from conoscope.studies import fosse_cones, fosse_table_1
+from conoscope.studies import fosse_cones, fosse_table_1, plausibility
 from conoscope.studies.base import Study
 
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (fosse_table_1, fosse_cones)}
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (fosse_table_1, fosse_cones, plausibility)}
 """Every study by name."""
