@@ -56,8 +56,9 @@ def _nearest(result: "Result") -> Iterator[Row]:
 
 
 def _correlated(result: "Result") -> Iterator[Row]:
-    """Pearson's and Spearman's over classes, of three classes or more; `first` is as published."""
+    """Pearson's and Spearman's over classes, where there are many; `first` is as published."""
     found = _last(result, "class_cones.correlation") if "class_cones.correlation" in result.tables else None
-    for row in [] if found is None else found[found["representative"].isin(("first", FAIR))].to_dict("records"):
+    there = [] if found is None else found[found["representative"].isin(("first", FAIR)) & (found["n"] > FEW)].to_dict("records")
+    for row in there:
         for quantity, value in (("pearson", row["value"]), ("spearman", row["spearman"])):
             yield {"quantity": f"{quantity}.{row['representative']}", "value": value}
