@@ -84,10 +84,9 @@ STUDY = Study(
         ),
     ),
     differs=(
-        "The course publishes no figures, and the claims about the mean, the base, the residual, positions and [CLS] are what one "
-        "would expect, not what was printed: they are judged, and there are no digits to compare.",
-        "Tokens are lower-cased words with punctuation split off; the course's are whatever stands between spaces, so that more of "
-        "them have no vector. Both are cut at 500.",
+        "The course publishes no figures: the claims are what one would expect of its steps, and not what was printed.",
+        "Tokens are lower-cased words with punctuation split off; the course's are whatever stands between spaces, so that more "
+        "of them have no vector. Both are cut at 500.",
         "Word vectors are GloVe 6B 100d of the words in the training split, and stay as they are; all 400,000 in the course.",
         "A tenth of the training split is kept back to stop by: at most 20 epochs, until the validation loss has not fallen for "
         "five. Batches of 64, where the course's command has 20 reviews and 50 epochs.",
