@@ -34,6 +34,7 @@ ORDER = (
     "stream", "layer-turns", "kurtosis",
     "words", "plausibility", "faithfulness",
     "penalty-sweep",
+    "published-and-ours", "claims",
 )  # fmt: skip
 """The figures as one reads them, question by question."""
 # Modules enter their figures as they are imported, by the alphabet.
