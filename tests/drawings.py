@@ -1,11 +1,13 @@
 """What tests of figures share: tables made by hand, names that no chart expects, and what is in a chart."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
 from conoscope.figures import FIGURES, spec, svg
+from conoscope.figures.base import Tables
 
 HOSTILE = [
     "x" * 10_000,
@@ -14,9 +16,12 @@ HOSTILE = [
     "\u202egnirts\u202c",
     "",
     "😀 a.b[0] 'q' \"d\"",
+    "😀" * 60,
     "a\nb\x1b[31m",
     "null",
 ]
+BUDGET, WIDEST = 250_000, 760
+"""Bytes that a figure may take of a page, live and as a picture together, and its pixels."""
 
 
 def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -26,14 +31,32 @@ def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return table.astype(dict.fromkeys(whole, "Int64"))
 
 
+def of_runs(table: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """The same table of several runs."""
+    return pd.concat([table.assign(run=name) for name in names], ignore_index=True)
+
+
 def drawn(name: str, **tables: pd.DataFrame) -> Any:
     """A figure by name, of tables by name; two underscores stand for a dot."""
     return FIGURES[name].draw({table.replace("__", "."): rows for table, rows in tables.items()})
 
 
+def spec_of(name: str, tables: Tables) -> dict[str, Any]:
+    """A figure as Vega-Lite."""
+    chart = FIGURES[name].draw(tables)
+    assert chart is not None
+    return spec(chart)
+
+
+def rows(name: str, tables: Tables) -> list[dict[str, Any]]:
+    """The rows of a figure's one table."""
+    (found,) = spec_of(name, tables)["datasets"].values()
+    return list(found)
+
+
 def rows_of(chart: Any) -> list[dict[str, Any]]:
-    """The rows that a chart draws."""
-    return [row for rows in spec(chart)["datasets"].values() for row in rows]
+    """The rows that a chart draws, or what it is as Vega-Lite."""
+    return [row for rows in _spec(chart)["datasets"].values() for row in rows]
 
 
 def rows_where(chart: Any, **wanted: Any) -> list[dict[str, Any]]:
@@ -42,23 +65,23 @@ def rows_where(chart: Any, **wanted: Any) -> list[dict[str, Any]]:
 
 
 def parts_of(chart: Any) -> Iterator[dict[str, Any]]:
-    """Every single chart within a chart, with its marks and encodings."""
-    return _parts(spec(chart))
+    """Every single chart within a chart, however deep, with its marks and encodings."""
+    found = _spec(chart)
+    inner = [child for how in ("concat", "hconcat", "vconcat", "layer") for child in found.get(how, ())]
+    for child in [*inner, *([found["spec"]] if "spec" in found else [])]:
+        yield from parts_of(child)
+    if "mark" in found:
+        yield found
 
 
-def _parts(chart: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if "layer" in chart:
-        for part in chart["layer"]:
-            yield from _parts(part)
-    elif "spec" in chart:
-        yield from _parts(chart["spec"])
-    else:
-        yield chart
+def channels(found: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Every use of a channel in a chart."""
+    return (part["encoding"][name] for part in parts_of(found) if name in part["encoding"])
 
 
 def panels_of(chart: Any) -> list[str]:
     """The headers of a chart's panels."""
-    found: list[str] = spec(chart)["facet"]["sort"]
+    found: list[str] = _spec(chart)["facet"]["sort"]
     return found
 
 
@@ -67,8 +90,21 @@ def marks_of(chart: Any) -> list[str]:
     return [part["mark"]["type"] for part in parts_of(chart)]
 
 
+def size(name: str, tables: Tables) -> int:
+    """Bytes of a figure on a page."""
+    chart = FIGURES[name].draw(tables)
+    return len(json.dumps(spec(chart), separators=(",", ":"))) + len(svg(chart))
+
+
+def width_of(picture: str) -> float:
+    """Pixels of a drawing."""
+    return float(picture.split('width="', 1)[1].split('"', 1)[0])
+
+
 def is_drawable(chart: Any) -> bool:
     """Whether it can be drawn, at a width that a page has, and no name takes more than its room."""
-    picture = svg(chart)
-    width = float(picture.split('width="', 1)[1].split('"', 1)[0])
-    return width <= 760 and all(len(str(value)) < 150 for row in rows_of(chart) for value in row.values())
+    return width_of(svg(chart)) <= WIDEST and all(len(str(value)) < 150 for row in rows_of(chart) for value in row.values())
+
+
+def _spec(chart: Any) -> dict[str, Any]:
+    return chart if isinstance(chart, dict) else spec(chart)

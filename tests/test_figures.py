@@ -7,6 +7,7 @@ import pytest
 
 from conoscope.cli import main
 from conoscope.corpora import Example
+from conoscope.figures import FIGURES, ORDER, QUESTIONS
 from conoscope.figures.positions import positions
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import measure
@@ -62,4 +63,18 @@ def test_the_figure_of_capacity_shows_the_last_layer_with_both_bounds(pure: Load
 
 def test_a_figure_of_capacity_without_a_folder_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "capacity", "-o", str(tmp_path / "c.svg")]) == 2
-    assert "a figure of capacity needs a measured folder" in capsys.readouterr().err
+    assert "a figure of capacity needs a folder; give one written by conoscope measure -o" in capsys.readouterr().err
+
+
+def test_figures_stand_in_the_order_of_reading_question_by_question() -> None:
+    assert list(FIGURES) == list(ORDER)
+    questions = list(dict.fromkeys(figure.question for figure in FIGURES.values()))
+    assert questions == list(QUESTIONS)
+    asked = [list(QUESTIONS).index(figure.question) for figure in FIGURES.values()]
+    assert asked == sorted(asked)
+
+
+def test_the_list_of_figures_is_in_that_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "figures"]) == 0
+    listed = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert listed == [*ORDER, "positions"]

@@ -1,14 +1,13 @@
 """Figures of classes: what is drawn is what the tables say, of two classes and of very many."""
 
-import json
 from itertools import combinations
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from conoscope.figures import FIGURES, spec, svg
-from drawings import HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where
+from conoscope.figures import FIGURES, spec
+from drawings import BUDGET, HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where, size
 
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 NAMES = ["class-cones", "class-cosines", "class-cosines-by-layer", "class-plane", "class-plane-means", "nearest-cone"]
@@ -114,7 +113,7 @@ def test_no_direction_is_drawn_that_a_scored_example_helped_to_make() -> None:
 
 def test_of_several_runs_the_hidden_states_of_each_are_a_panel() -> None:
     chart = drawn("class-cones", class_cones=pd.concat([cones_table(["a", "b"], run) for run in ("one", "two")]))
-    assert [panel.partition(":")[0] for panel in panels_of(chart)] == ["one", "one", "two", "two"]
+    assert [panel.partition("\n")[0] for panel in panels_of(chart)] == ["one", "one", "two", "two"]
 
 
 def test_without_quantiles_or_without_directions_there_are_no_boxes() -> None:
@@ -267,5 +266,4 @@ def test_every_figure_of_classes_says_how_it_is_read_and_what_a_mark_is(name: st
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_of_two_classes_is_small(name: str) -> None:
     tables = all_tables(["negative", "positive"]) | {"class_cones__plane": plane_table(["negative", "positive"], layers=13)}
-    chart = drawn(name, **tables)
-    assert len(json.dumps(spec(chart))) + len(svg(chart)) < 250_000
+    assert size(name, {table.replace("__", "."): rows for table, rows in tables.items()}) < BUDGET

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from conoscope.figures import FIGURES
-from conoscope.figures.curves import curve, over_heads, with_interval
-from conoscope.figures.marks import colours_of, shapes_of, shown
+from conoscope.figures.lines import curve, over_heads, with_interval
+from conoscope.figures.marks import colours_of, columns_of, shapes_of, shown
 from drawings import HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where
 
 
@@ -114,7 +114,7 @@ def all_tables(run: str = "") -> dict[str, pd.DataFrame]:
 
 
 NAMES = [
-    "sim", "sim-over-heads", "entropy", "effective-rank", "cone-index", "word-cones", "stream", "layer-turns", "kurtosis",
+    "sim", "entropy", "effective-rank", "cone-index", "word-cones", "stream", "layer-turns", "kurtosis",
     "class-path", "capacity",
 ]  # fmt: skip
 
@@ -136,13 +136,6 @@ def test_a_site_that_is_measured_by_head_alone_shows_the_mean_over_heads_from_th
     assert (row["value"], row["low"], row["high"]) == pytest.approx((0.45, 0.4, 0.5))
 
 
-def test_heads_are_drawn_for_themselves_only_where_there_are_several() -> None:
-    (row,) = rows_where(drawn("sim-over-heads", sim=sim_table(heads=3)), layer=2)
-    assert (row["value"], row["low"], row["high"], row["heads"]) == pytest.approx((0.5, 0.4, 0.6, 3))
-    assert drawn("sim-over-heads", sim=sim_table(heads=1)) is None
-    assert drawn("sim-over-heads", sim=sim_table(heads=0)) is None
-
-
 def test_of_several_runs_each_site_is_a_panel_and_each_run_a_line() -> None:
     chart = drawn("sim", sim=pd.concat([sim_table("one"), sim_table("two", layers=4)]))
     assert panels_of(chart) == ["hidden states", "keys"]
@@ -161,12 +154,12 @@ def test_a_band_of_one_layer_is_a_rule() -> None:
 
 def test_the_axis_spans_what_is_asked_and_all_that_is_drawn() -> None:
     below = frame([{"run": "", "line": "a", "layer": 1, "value": -0.4, "sd": 1.0, "n": 100}])
-    (part, *_) = parts_of(curve(with_interval(below), "cosine"))
+    (part, *_) = parts_of(curve({}, with_interval(below), "cosine"))
     assert part["encoding"]["y"]["scale"]["domain"] == pytest.approx([-0.4 - 0.196, 1])
 
 
 def test_without_rows_there_is_no_curve() -> None:
-    assert curve(frame([{"run": "", "line": "a", "layer": 1, "value": 0.1}]).iloc[:0], "cosine") is None
+    assert curve({}, frame([{"run": "", "line": "a", "layer": 1, "value": 0.1}]).iloc[:0], "cosine") is None
 
 
 def test_whole_vectors_are_not_counted_among_heads() -> None:
@@ -262,7 +255,7 @@ def test_every_curve_says_how_it_is_read_and_what_a_point_is(name: str) -> None:
 def test_names_are_cut_and_yet_told_apart() -> None:
     names = shown(HOSTILE)
     assert len(set(names.values())) == len(HOSTILE)
-    assert max(map(len, names.values())) <= 44
+    assert max(map(columns_of, names.values())) <= 40
     assert (names[""], names["null"]) == ("(empty)", "null")
     assert shown(["a", "b"]) == {"a": "a", "b": "b"}
 

@@ -4,7 +4,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conoscope.figures import FIGURES, save, spec, svg
+from conoscope.figures import FIGURES, save, svg
 from conoscope.figures.gates import COLOURS
-from conoscope.figures.heat import cut
+from conoscope.figures.marks import cut
 from conoscope.figures.pictures import picture
 from conoscope.gates import gate_map
 from conoscope.measures.gates import LETTERS
+from drawings import BUDGET, WIDEST, marks_of, parts_of, rows_of, size, spec_of, width_of
 
 HOSTILE = ("x" * 10_000, "</script><b>", "\u202eabc", "", "😀" * 40, "a.b[0]", "\ud800")
 NAMES = tuple(LETTERS)
@@ -61,36 +62,9 @@ def _one_map(runs: Sequence[str], label: str, draw: np.random.Generator) -> pd.D
     return heads.drop(columns="value").merge(places, how="cross").assign(value=draw.uniform(0.01, 0.1, 400 * len(heads)))
 
 
-OURS = [name for name, figure in FIGURES.items() if set(figure.needs) <= {name.split(":")[0] for name in every_table(1, 1)}]
-OURS = [name for name in OURS if FIGURES[name].question == "heads"]
-
-
-def drawn(name: str, tables: dict[str, Any]) -> dict[str, Any]:
-    chart = FIGURES[name].draw(tables)
-    assert chart is not None
-    return spec(chart)
-
-
-def data(found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for rows in found["datasets"].values() for row in rows]
-
-
-def marks(found: Any) -> Iterator[dict[str, Any]]:
-    """Every unit of a chart, however deep, with the data that it draws."""
-    for child in (child for how in ("concat", "hconcat", "vconcat", "layer") for child in found.get(how, ())):
-        yield from marks({"data": found.get("data"), **child})
-    if "mark" in found:
-        yield found
-
-
-def kinds_of_marks(found: dict[str, Any]) -> set[str]:
-    return {unit["mark"]["type"] for unit in marks(found)}
-
-
-def test_these_are_the_figures_of_heads() -> None:
-    assert set(OURS) >= {
-        "sim-heads", "entropy-heads", "looks", "directionality", "gates", "attention-maps", "class-maps", "norm-histograms"
-    }  # fmt: skip
+OURS = [
+    "sim-heads", "entropy-heads", "looks", "directionality", "gates", "attention-maps", "class-maps", "norm-histograms"
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -103,7 +77,7 @@ def test_every_shape_is_drawn_no_wider_than_a_page(name: str, layers: int, heads
     chart = FIGURES[name].draw(every_table(layers, heads, runs))
     assert chart is not None
     image = svg(chart)
-    assert float(image.split('width="')[1].split('"')[0]) <= 760
+    assert width_of(image) <= WIDEST
     assert "</script>" not in image
 
 
@@ -114,21 +88,20 @@ def test_a_table_without_rows_is_not_drawn(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_twelve_layers_of_twelve_heads_fit_a_page(name: str) -> None:
-    chart = FIGURES[name].draw(every_table(12, 12))
-    assert len(json.dumps(spec(chart), separators=(",", ":"))) + len(svg(chart)) < 250_000
+    assert size(name, every_table(12, 12)) < BUDGET
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_hovering_tells_numbers_and_captions_say_how_to_read(name: str) -> None:
-    assert any("tooltip" in unit["encoding"] for unit in marks(drawn(name, every_table(2, 2))))
+    assert any("tooltip" in unit["encoding"] for unit in parts_of(spec_of(name, every_table(2, 2))))
     assert FIGURES[name].title
     assert len(FIGURES[name].caption) > 100
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_one_run_is_not_named_and_several_are(name: str) -> None:
-    assert "first run" not in json.dumps(drawn(name, every_table(2, 2, ["first run"])))
-    both = json.dumps(drawn(name, every_table(2, 2, ["first run", "second run"])))
+    assert "first run" not in json.dumps(spec_of(name, every_table(2, 2, ["first run"])))
+    both = json.dumps(spec_of(name, every_table(2, 2, ["first run", "second run"])))
     assert "first run" in both
     assert "second run" in both
 
@@ -136,8 +109,8 @@ def test_one_run_is_not_named_and_several_are(name: str) -> None:
 def test_a_cell_is_a_head_and_vectors_of_all_heads_are_left_out() -> None:
     sim = by_head(lambda layer, head: layer / 4 + head / 16, 2, 3, site="key")
     whole = pd.DataFrame([{"layer": 1, "head": None, "value": 0.9, "site": "key"}])
-    found = drawn("sim-heads", {"sim": pd.concat([sim, whole.astype({"head": "Int64"})])})
-    assert {(row["layer"], row["head"]): row["value"] for row in data(found)} == {
+    found = spec_of("sim-heads", {"sim": pd.concat([sim, whole.astype({"head": "Int64"})])})
+    assert {(row["layer"], row["head"]): row["value"] for row in rows_of(found)} == {
         (layer, head): layer / 4 + head / 16 for layer in (1, 2) for head in (1, 2, 3)
     }
     (panel,) = found["concat"]
@@ -146,52 +119,52 @@ def test_a_cell_is_a_head_and_vectors_of_all_heads_are_left_out() -> None:
 
 def test_colours_begin_at_zero_or_at_the_least_cosine_if_it_is_below() -> None:
     for least in (0.3, -0.25):
-        found = drawn("sim-heads", {"sim": by_head(lambda _, head, low=least: low if head == 1 else 0.8, 1, 2, site="key")})
-        scales = [unit["encoding"]["color"]["scale"] for unit in marks(found) if "scale" in unit["encoding"]["color"]]
+        found = spec_of("sim-heads", {"sim": by_head(lambda _, head, low=least: low if head == 1 else 0.8, 1, 2, site="key")})
+        scales = [unit["encoding"]["color"]["scale"] for unit in parts_of(found) if "scale" in unit["encoding"]["color"]]
         assert scales == [{"scheme": "viridis", "domain": [min(0.0, least), 1.0]}]
 
 
 @pytest.mark.parametrize(("layers", "heads", "written"), [(12, 12, True), (12, 28, False), (40, 12, False)])
 def test_numbers_are_written_where_they_can_be_read(layers: int, heads: int, written: bool) -> None:
     entropy = {"attention_entropy": by_head(lambda *_: 0.5, layers, heads, row="all")}
-    assert ("text" in kinds_of_marks(drawn("entropy-heads", entropy))) == written
+    assert ("text" in marks_of(spec_of("entropy-heads", entropy))) == written
 
 
 def test_the_entropy_is_of_all_rows_and_of_the_classifying_token() -> None:
-    found = drawn("entropy-heads", every_table(1, 1))
+    found = spec_of("entropy-heads", every_table(1, 1))
     assert [panel["title"] for panel in found["concat"]] == [["all tokens"], ["the classifying token"]]
 
 
 def test_what_no_head_looks_at_is_left_out_and_what_is_the_same_is_drawn_once() -> None:
     parts = [("self", "all", 0.09), ("next", "all", 0.4), ("first", "all", 0.3), ("kind", "cls", 0.3), ("kind", "rude", 0.2)]
     heads = [by_head(lambda *_, most=most: most, 2, 2, what=what, kind=kind) for what, kind, most in parts]
-    found = drawn("looks", {"heads": pd.concat([*heads, by_head(lambda *_: 4.0, 2, 2, what="entropy", kind="all")])})
+    found = spec_of("looks", {"heads": pd.concat([*heads, by_head(lambda *_: 4.0, 2, 2, what="entropy", kind="all")])})
     assert [panel["title"] for panel in found["concat"]] == [["next token"], ["[CLS]"], ["rude"]]
 
 
 def test_a_kind_of_a_users_own_may_be_called_as_a_place_is() -> None:
     heads = [by_head(lambda *_, most=most: most, 1, 1, what=what, kind=kind) for what, kind, most in
              (("self", "all", 0.5), ("kind", "self", 0.2), ("kind", "all", 0.7))]  # fmt: skip
-    found = drawn("looks", {"heads": pd.concat(heads)})
+    found = spec_of("looks", {"heads": pd.concat(heads)})
     assert [panel["title"] for panel in found["concat"]] == [["itself"], ["self"], ["all"]]
-    assert [row["value"] for row in data(found)] == [0.5, 0.2, 0.7]
+    assert [row["value"] for row in rows_of(found)] == [0.5, 0.2, 0.7]
 
 
 def test_directions_are_written_and_coloured_by_their_share_of_the_width() -> None:
     table = by_head(lambda _, head: 16.0 * head, 1, 3, map="query-key", skew_share=0.5).assign(rank=[60.0, 64.0, 62.0])
-    found = drawn("directionality", {"directionality": table})
-    assert [(row["directions"], row["value"]) for row in data(found)] == [(16, 0.25), (32, 0.5), (48, 0.75)]
-    assert [unit["encoding"]["text"]["field"] for unit in marks(found) if unit["mark"]["type"] == "text"] == ["directions"]
+    found = spec_of("directionality", {"directionality": table})
+    assert [(row["directions"], row["value"]) for row in rows_of(found)] == [(16, 0.25), (32, 0.5), (48, 0.75)]
+    assert [unit["encoding"]["text"]["field"] for unit in parts_of(found) if unit["mark"]["type"] == "text"] == ["directions"]
 
 
 def test_tiles_show_the_first_gate_letters_all_and_counts_each() -> None:
     names = by_head(lambda _, head: head / 4, 1, 3).assign(gates=["closed + instance", "closed", "mixed"])
-    found = drawn("gates", {"gates.names": names})
-    tiles = [row for row in data(found) if "letters" in row]
+    found = spec_of("gates", {"gates.names": names})
+    tiles = [row for row in rows_of(found) if "letters" in row]
     assert [(row["gate"], row["letters"], row["value"]) for row in tiles] == [
         ("closed", "CI", 0.25), ("closed", "C", 0.5), ("mixed", ".", 0.75)
     ]  # fmt: skip
-    counts = {row["gate"]: row["heads"] for row in data(found) if "heads" in row}
+    counts = {row["gate"]: row["heads"] for row in rows_of(found) if "heads" in row}
     assert counts == dict.fromkeys(LETTERS, 0) | {"closed": 2, "instance": 1, "mixed": 1}
 
 
@@ -199,13 +172,13 @@ def test_every_gate_has_a_colour_of_its_own_and_the_letters_of_the_printed_map()
     assert list(COLOURS) == list(LETTERS)
     assert len(set(COLOURS.values())) == len(COLOURS)
     names = by_head(lambda *_: 1.0, 1, 8).assign(gates=NAMES, stability=1.0, n=16)
-    letters = [row["letters"] for row in data(drawn("gates", {"gates.names": names})) if "letters" in row]
+    letters = [row["letters"] for row in rows_of(spec_of("gates", {"gates.names": names})) if "letters" in row]
     assert gate_map(names).splitlines()[2].split()[1:] == letters
 
 
 def test_the_line_of_a_tile_is_as_long_as_its_share_of_texts() -> None:
-    found = drawn("gates", {"gates.names": by_head(lambda *_: 0.5, 1, 1).assign(gates="open")})
-    (end,) = {step["calculate"] for unit in marks(found) for step in unit.get("transform", ()) if step["as"] == "end"}
+    found = spec_of("gates", {"gates.names": by_head(lambda *_: 0.5, 1, 1).assign(gates="open")})
+    (end,) = {step["calculate"] for unit in parts_of(found) for step in unit.get("transform", ()) if step["as"] == "end"}
     assert end == "datum.head - 0.45 + 0.9 * datum.value"
 
 
@@ -248,7 +221,7 @@ def maps_of(*matrices: Any) -> pd.DataFrame:
 def test_an_image_is_a_head_bright_where_its_own_weight_is_largest() -> None:
     diagonal, column = np.eye(16) * 0.8, np.zeros((16, 16))
     column[:, 3], column[:, 5] = 0.1, 0.025
-    rows = [row for row in data(drawn("attention-maps", {"gates.maps": maps_of(diagonal, column)})) if "url" in row]
+    rows = [row for row in rows_of(spec_of("attention-maps", {"gates.maps": maps_of(diagonal, column)})) if "url" in row]
     assert [(row["layer"], row["head"], row["largest"]) for row in rows] == [(1, 1, 0.8), (1, 2, 0.1)]
     steps = [pixels(row["url"]) for row in rows]
     steps = [found[:: len(found) // 16, :: len(found) // 16] for found in steps]
@@ -259,13 +232,13 @@ def test_an_image_is_a_head_bright_where_its_own_weight_is_largest() -> None:
 
 
 def test_a_head_that_looks_nowhere_is_dark() -> None:
-    (row,) = [row for row in data(drawn("attention-maps", {"gates.maps": maps_of(np.zeros((16, 16)))})) if "url" in row]
+    (row,) = [row for row in rows_of(spec_of("attention-maps", {"gates.maps": maps_of(np.zeros((16, 16)))})) if "url" in row]
     assert not pixels(row["url"]).any()
 
 
 def test_the_gates_of_a_map_are_told_where_they_are_known() -> None:
     maps, names = maps_of(np.eye(16), np.eye(16)), by_head(lambda *_: 1.0, 1, 2).assign(gates=["open", "closed + instance"])
-    rows = [row for row in data(drawn("attention-maps", {"gates.maps": maps, "gates.names": names})) if "url" in row]
+    rows = [row for row in rows_of(spec_of("attention-maps", {"gates.maps": maps, "gates.names": names})) if "url" in row]
     assert [row["gates"] for row in rows] == ["open", "closed + instance"]
 
 
@@ -276,7 +249,7 @@ def test_images_are_in_what_is_printed(ending: str, sign: bytes, tmp_path: Path)
 
 
 def test_of_many_heads_some_layers_are_drawn() -> None:
-    rows = [row for row in data(drawn("attention-maps", every_table(40, 16))) if "url" in row]
+    rows = [row for row in rows_of(spec_of("attention-maps", every_table(40, 16))) if "url" in row]
     assert len(rows) <= 384
     assert sorted({row["layer"] for row in rows}) == list(range(1, 41, 2))
 
@@ -284,13 +257,13 @@ def test_of_many_heads_some_layers_are_drawn() -> None:
 def test_a_class_has_a_picture_on_the_scale_of_its_head() -> None:
     cells = [(1, "neg", 0, 1, 0.4), (1, "pos", 2, 2, 0.2), (2, "neg", 0, 0, 0.1)]
     table = pd.DataFrame(cells, columns=["head", "class", "query", "key", "value"]).assign(layer=1)
-    found = drawn("class-maps", {"class_maps:heads=1.1": table[:2], "class_maps:heads=1.2": table[2:]})
+    found = spec_of("class-maps", {"class_maps:heads=1.1": table[:2], "class_maps:heads=1.2": table[2:]})
     assert [row["title"] for row in found["vconcat"]] == ["layer 1, head 1", "layer 1, head 2"]
     assert [panel["title"] for row in found["vconcat"] for panel in row["concat"]] == ["neg", "pos", "neg"]
-    steps = [pixels(row["url"]) for row in data(found) if "url" in row]
+    steps = [pixels(row["url"]) for row in rows_of(found) if "url" in row]
     assert [found.max() for found in steps] == [15, 8, 15]
     assert [tuple(np.argwhere(found)[0] * 3 // found.shape[0]) for found in steps[:2]] == [(0, 1), (2, 2)]
-    assert [(row["query"], row["key"], row["value"]) for row in data(found) if "key" in row] == [cell[2:] for cell in cells]
+    assert [(row["query"], row["key"], row["value"]) for row in rows_of(found) if "key" in row] == [cell[2:] for cell in cells]
 
 
 def histogram(site: str, counts: dict[int, int], layer: int = 1, head: int = 1) -> pd.DataFrame:
@@ -302,8 +275,8 @@ def histogram(site: str, counts: dict[int, int], layer: int = 1, head: int = 1) 
 
 
 def outline(*tables: pd.DataFrame) -> list[tuple[float, float]]:
-    found = drawn("norm-histograms", {"vector_norms.histogram": pd.concat(tables)})
-    return [(row["length"], row["top"]) for row in data(found)]
+    found = spec_of("norm-histograms", {"vector_norms.histogram": pd.concat(tables)})
+    return [(row["length"], row["top"]) for row in rows_of(found)]
 
 
 def test_two_bins_are_drawn_as_one_and_the_highest_stands_just_below_the_layer_above() -> None:
@@ -313,8 +286,8 @@ def test_two_bins_are_drawn_as_one_and_the_highest_stands_just_below_the_layer_a
 
 def test_vectors_of_one_length_are_one_narrow_block() -> None:
     assert outline(histogram("hidden", {48: 1000})) == [(8.0, 0.1), (8.72, 1.0)]
-    found = drawn("norm-histograms", {"vector_norms.histogram": histogram("hidden", {48: 1000})})
-    low, high = next(marks(found))["encoding"]["x"]["scale"]["domain"]
+    found = spec_of("norm-histograms", {"vector_norms.histogram": histogram("hidden", {48: 1000})})
+    low, high = next(parts_of(found))["encoding"]["x"]["scale"]["domain"]
     assert high / low == pytest.approx(4)
 
 
@@ -326,7 +299,7 @@ def test_lengths_of_zero_are_not_drawn_and_alone_make_no_figure() -> None:
 
 def test_the_median_is_told_of_each_layer() -> None:
     tables = [histogram("key", {32: 10, 48: 11}), histogram("key", {32: 11, 48: 10}, layer=2)]
-    rows = data(drawn("norm-histograms", {"vector_norms.histogram": pd.concat(tables)}))
+    rows = rows_of(spec_of("norm-histograms", {"vector_norms.histogram": pd.concat(tables)}))
     assert {row["layer"]: row["median"] for row in rows} == {1: 8.35, 2: 4.18}
 
 

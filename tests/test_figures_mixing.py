@@ -1,5 +1,6 @@
 """Figures of what is mixed in, and of a sweep of penalties."""
 
+import json
 from collections.abc import Callable
 from itertools import product
 
@@ -11,7 +12,7 @@ from conoscope.figures import FIGURES, svg
 from conoscope.figures.mixing import METHODS, POINTS
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import measure
-from drawn import BUDGET, channels, drawn, of_runs, rows, size
+from drawings import BUDGET, channels, of_runs, rows, size, spec_of
 
 KINDS = ("cls", "sep", "punctuation", "other")
 HOSTILE = "</script>\u202e" + "x" * 10_000
@@ -81,10 +82,10 @@ def test_models_of_any_depth_fit_on_a_page(name: str, layers: int, heads: int, k
 @pytest.mark.parametrize("name", MADE)
 def test_colours_or_panels_tell_runs_apart_only_where_there_are_several(name: str) -> None:
     table, made = MADE[name]
-    for names in (("one",), ("one", "another", "a third")):
-        found = drawn(name, {table: of_runs(made(), *names)})
-        fields = {channel.get("field") for channel in (*channels(found, "color"), found.get("facet", {}))}
-        assert ("run" in fields) == (len(names) > 1)
+    for names in (("run 1",), ("run 1", "run 2", "run 3")):
+        found = spec_of(name, {table: of_runs(made(), *names)})
+        shown = {name for name in names if name in json.dumps(found)}
+        assert shown == (set(names) if len(names) > 1 else set())
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if name != "frequency"])
@@ -92,13 +93,13 @@ def test_hostile_kinds_and_runs_are_drawn(name: str) -> None:
     table, made = MADE[name]
     tables = {table: of_runs(made(kinds=("other", HOSTILE)), "one", "</script>")}
     assert "</script>" not in svg(FIGURES[name].draw(tables))
-    assert all("\u202e" not in row["kind"] for row in rows(name, tables) if "kind" in row)
+    assert all("\u202e" not in str(row) for row in rows(name, tables))
 
 
 def test_shares_stand_beside_weights_of_all_heads_together_with_kinds_in_their_order() -> None:
     found = rows("weights-and-norms", {"norms": norms(kinds=("other", "mine", "cls"))})
-    assert [row["kind"] for row in found[::4]] == ["cls", "other", "mine"]
-    by_what = {(row["kind"], row["layer"], row["what"]): row["value"] for row in found}
+    assert [row["panel"] for row in found[::4]] == ["cls", "other", "mine"]
+    by_what = {(row["panel"], row["layer"], row["line"]): row["value"] for row in found}
     assert by_what["mine", 2, "what is mixed in"] == pytest.approx(0.102)
     assert by_what["mine", 2, "attention weight"] == pytest.approx(0.602)
     assert len(found) == 3 * 2 * 2
@@ -107,9 +108,9 @@ def test_shares_stand_beside_weights_of_all_heads_together_with_kinds_in_their_o
 def test_the_shares_and_the_weights_of_a_layer_sum_to_one(pure: LoadedModel) -> None:
     texts = [Example("the soup was cold, and we left."), Example("we loved it!")]
     found = pd.DataFrame(rows("weights-and-norms", measure(pure, texts, ["norms"]).tables))
-    sums = found.groupby(["layer", "what"])["value"].sum()
+    sums = found.groupby(["layer", "line"])["value"].sum()
     assert len(sums) == 3 * 2
-    rounding = found["kind"].nunique() * 0.5e-5
+    rounding = found["panel"].nunique() * 0.5e-5
     assert sums.tolist() == pytest.approx([1.0] * 6, abs=rounding)
 
 
@@ -120,16 +121,16 @@ def test_a_scatter_is_thinned_evenly_and_weights_of_zero_stay() -> None:
     assert len(each) == 24 * len(KINDS)
     assert each.max() - each.min() <= 1
     assert found["weight"].min() == 0
-    assert [channel["scale"] for channel in channels(drawn("weight-norm-scatter", {"norms.tokens": tokens()}), "x")] == [
+    assert [channel["scale"] for channel in channels(spec_of("weight-norm-scatter", {"norms.tokens": tokens()}), "x")] == [
         {"type": "sqrt", "domain": [0, 1]}
     ]
 
 
 def test_the_band_of_cancelling_out_goes_from_the_lowest_head_to_the_highest() -> None:
     found = rows("cancel-out", {"norms.cancel_out": cancel_out()})
-    of_heads = [row for row in found if row["of"] == "mean over heads"]
+    of_heads = [row for row in found if row["line"] == "mean over heads"]
     assert {(row["value"], row["low"], row["high"]) for row in of_heads} == {(0.02, 0.01, 0.03)}
-    assert {row["value"] for row in found if row["of"] == "all heads together"} == {-0.5}
+    assert {row["value"] for row in found if row["line"] == "all heads together"} == {-0.5}
     assert {row["layer"] for row in found} == {1, 2}
 
 
@@ -137,44 +138,44 @@ def test_of_one_head_there_is_one_line_without_a_band_or_a_legend() -> None:
     tables = {"norms.cancel_out": cancel_out(heads=1)}
     found = rows("cancel-out", tables)
     assert len(found) == 2 * len(KINDS)
-    assert all(not {"low", "of"} & {*row} for row in found)
-    assert not any("field" in channel for channel in channels(drawn("cancel-out", tables), "color"))
+    assert all("low" not in row for row in found)
+    assert {channel["legend"] for channel in channels(spec_of("cancel-out", tables), "color")} == {None}
 
 
 def test_one_line_of_two_is_dashed_and_of_one_run_its_symbol_is_not() -> None:
     table = norms()
     picture = svg(FIGURES["weights-and-norms"].draw({"norms": table}))
     assert picture.count('stroke-dasharray="5,4"') == len(KINDS)
-    assert {row["what"] for row in rows("weights-and-norms", {"norms": table}) if row["dashed"]} == {"attention weight"}
+    assert {row["line"] for row in rows("weights-and-norms", {"norms": table}) if row["dashed"]} == {"attention weight"}
     assert svg(FIGURES["weights-and-norms"].draw({"norms": of_runs(table, "a", "b")})).count('"5,4"') == 2 * len(KINDS) + 1
 
 
 def test_a_kind_without_correlation_has_no_point() -> None:
     table = cancel_out()
     table.loc[(table["layer"] == 1) & (table["kind"] == "cls"), "value"] = None
-    found = {(row["kind"], row["layer"]) for row in rows("cancel-out", {"norms.cancel_out": table})}
+    found = {(row["panel"], row["layer"]) for row in rows("cancel-out", {"norms.cancel_out": table})}
     assert ("cls", 1) not in found
     assert ("cls", 2) in found
 
 
 def test_mixing_ratios_are_of_all_kinds_together_from_what_counts_least_to_most() -> None:
     found = rows("mixing", {"mixing": mixing()})
-    assert [row["method"] for row in found if row["layer"] == 1] == list(METHODS.values())
+    assert [row["line"] for row in found if row["layer"] == 1] == list(METHODS.values())
     assert [row["value"] for row in found if row["layer"] == 2] == [1, 0.9, 0.8, 0.7, 0.6]
 
 
 def test_kinds_are_compared_by_the_method_that_counts_most() -> None:
     table = of_runs(mixing(), "full", "short")
     table = table[(table["run"] == "full") | ~table["method"].isin(["attnres_n", "attnresln_n"])]
-    found = {(row["run"], row["method"]) for row in rows("mixing-by-kind", {"mixing": table})}
+    found = {(row["line"], row["method"]) for row in rows("mixing-by-kind", {"mixing": table})}
     assert found == {("full", METHODS["attnresln_n"]), ("short", METHODS["attnres_w"])}
 
 
 def test_ranks_are_named_only_where_there_are_two_kinds_of_them() -> None:
     table = frequency()
-    assert {row["tokens"] for row in rows("frequency", {"frequency": table})} == {"all tokens", "without special tokens"}
+    assert {row["panel"] for row in rows("frequency", {"frequency": table})} == {"all tokens", "without special tokens"}
     both = pd.concat([table, table.assign(by="file")])
-    found = {row["tokens"] for row in rows("frequency", {"frequency": both})}
+    found = {row["panel"] for row in rows("frequency", {"frequency": both})}
     assert "all tokens, ranks of a file" in found
     assert len(found) == 4
     assert {row["layer"] for row in rows("frequency", {"frequency": table})} == {1, 2}
@@ -207,7 +208,7 @@ def test_a_sweep_has_a_point_for_each_run_the_mean_over_layers_and_heads() -> No
 
 
 def test_the_line_of_a_sweep_is_the_mean_of_the_runs_that_share_a_penalty_and_zero_stands_first() -> None:
-    found = drawn("penalty-sweep", sweep({"a": 0.5, "b": 0.0}))
+    found = spec_of("penalty-sweep", sweep({"a": 0.5, "b": 0.0}))
     assert {channel["type"] for channel in channels(found, "x")} == {"ordinal"}
     assert {(channel["field"], channel.get("aggregate")) for channel in channels(found, "y")} == {
         ("value", "mean"),

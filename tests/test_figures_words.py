@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from conoscope.figures import FIGURES, svg
-from conoscope.figures.typesetting import LINE, WORD, columns_of, cut, laid_out
+from conoscope.figures.marks import columns_of, cut
+from conoscope.figures.typesetting import LINE, WORD, laid_out
 from conoscope.figures.words import CELLS, EXAMPLES, LONGEST
 from conoscope.gathering import gather, together
-from drawn import BUDGET, channels, drawn, of_runs, rows, size
+from drawings import BUDGET, channels, of_runs, rows, size, spec_of
 
 HOSTILE = ["</script>", "\u202eevil", "x" * 10_000, "", "漢字", "😀", "a\nb", "{{x}}", "\x00", "e" + "\u0301" * 500]
 Scores = Sequence[float | None]
@@ -33,7 +34,7 @@ def texts(count: int, words: int, maps: Sequence[str] = ("attention",)) -> pd.Da
 
 def parts(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """What is drawn: the words with their cells, headings and notes."""
-    found = list(drawn("words", {"explanations": frame})["datasets"].values())
+    found = list(spec_of("words", {"explanations": frame})["datasets"].values())
     cells = [row for table in found for row in table if "word" in row]
     notes = [row["text"] for table in found for row in table if "text" in row]
     return {"cells": cells, "notes": notes}
@@ -53,7 +54,7 @@ def test_a_score_is_coloured_as_a_part_of_the_largest_of_its_map_in_its_text() -
 
 @pytest.mark.parametrize(("scores", "domain"), [((0.1, 0.2), [0, 1]), ((0.1, -0.2), [-1, 1])])
 def test_colours_go_below_zero_only_where_scores_do(scores: Scores, domain: list[int]) -> None:
-    found = drawn("words", {"explanations": explained(["a", "b"], {"map": scores})})
+    found = spec_of("words", {"explanations": explained(["a", "b"], {"map": scores})})
     assert [channel["scale"]["domain"] for channel in channels(found, "color") if "scale" in channel] == [domain]
 
 
@@ -149,7 +150,7 @@ def test_no_explanations_are_no_figure() -> None:
 def test_a_file_of_explanations_is_drawn_as_it_was_written(tmp_path: Path) -> None:
     record = {"id": "1", "words": ["good", "soup"], "label": None, "predicted": "positive", "rationale": [True, False]}
     (tmp_path / "scores.jsonl").write_text(json.dumps({**record, "maps": {"gradient": [2.0, None]}}))
-    found = drawn("words", together(gather([tmp_path / "scores.jsonl"])))
+    found = spec_of("words", together(gather([tmp_path / "scores.jsonl"])))
     cells = next(table for table in found["datasets"].values() if "word" in table[0])
     assert [(cell["word"], cell["map"], cell["score"]) for cell in cells] == [
         ("good", "gradient", 2), ("soup", "gradient", None), ("good", "human", 1), ("soup", "human", 0)
@@ -176,7 +177,7 @@ def test_judged_maps_have_their_interval_and_the_random_map_is_the_last(name: st
     assert {(row["value"], row["low"], row["high"]) for row in found} == {(0.5, 0.25, 0.625)}
     assert [row["map"] for row in found if row["panel"] == found[0]["panel"]] == ["attention", "random"]
     assert {row["map"] for row in found if row["chance"]} == {"random"}
-    bars = [layer for layer in drawn(name, {name: JUDGED[name]})["spec"]["layer"] if "x2" in layer["encoding"]]
+    bars = [layer for layer in spec_of(name, {name: JUDGED[name]})["spec"]["layer"] if "x2" in layer["encoding"]]
     assert [(bar["encoding"]["x"]["field"], bar["encoding"]["x2"]["field"]) for bar in bars] == [("low", "high")]
 
 
@@ -189,9 +190,9 @@ def test_panels_are_the_main_metrics_and_averages_are_named_where_there_are_two(
 
 @pytest.mark.parametrize("name", JUDGED)
 def test_judged_maps_of_several_runs_stand_under_each_other(name: str) -> None:
-    found = drawn(name, {name: of_runs(JUDGED[name], "one", "</script>")})
+    found = spec_of(name, {name: of_runs(JUDGED[name], "one", "</script>")})
     assert {channel["field"] for channel in channels(found, "yOffset")} == {"run"}
-    assert not list(channels(drawn(name, {name: JUDGED[name]}), "yOffset"))
+    assert not list(channels(spec_of(name, {name: JUDGED[name]}), "yOffset"))
     assert size(name, {name: of_runs(JUDGED[name], *"abcdef")}) < BUDGET
 
 

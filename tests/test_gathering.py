@@ -8,6 +8,7 @@ import pytest
 from conoscope.cli import main
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
+from conoscope.figures.marks import columns_of
 from conoscope.gathering import gather, read_explanations, together
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options, measure
@@ -63,6 +64,14 @@ def test_a_name_cannot_steer_a_terminal(measured: Path) -> None:
     result = Result.load(measured)
     steering = Result(result.tally, {**result.provenance, "model": {**result.provenance["model"], "name": "a\x1b[2J\u202eb"}})
     assert gather([steering])[0].name == "a\\x1b[2J\\u202eb"
+
+
+def test_long_names_are_cut_and_stay_different(measured: Path) -> None:
+    result = Result.load(measured)
+    names = [run.name for run in gather({"x" * 10_000 + "1": result, "x" * 10_000 + "2": result, "😀" * 60: result, "a": result})]
+    assert len(set(names)) == 4
+    assert max(map(columns_of, names)) == 60
+    assert names[3] == "a"
 
 
 def test_explanations_are_a_row_for_each_word_and_map_and_marks_are_a_map(tmp_path: Path) -> None:

@@ -40,6 +40,12 @@ def test_names_are_text_whatever_they_hold(pure: LoadedModel) -> None:
     assert "</b><script>alert(1)</script>\\u202e on" in seen.words
 
 
+def test_a_result_is_called_in_a_line(pure: LoadedModel) -> None:
+    result = measure(pure, [Example("we loved it", "positive")], ["sim"])
+    assert repr(result).endswith(", 1 text: sim>")
+    assert len(repr(result)) < 100
+
+
 def test_nothing_counted_is_said(pure: LoadedModel) -> None:
     result = measure(pure, [Example("we loved it", "positive")], ["sim"])
     assert "nothing was counted" in shown({}, result.provenance)

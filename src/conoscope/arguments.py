@@ -212,6 +212,9 @@ def _reproduce_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
     command.add_argument("--jobs", type=positive, metavar="N", help="runs side by side; default as many as there are cores")
     command.add_argument("--quick", action="store_true", help="tiny sizes, to try the plumbing; bistro where data are absent")
+    command.add_argument(
+        "--model", metavar="MODEL", help="a folder or Hub id in the place of all-MiniLM-L6-v2, where a study has it"
+    )
     command.add_argument("--keep-models", action="store_true", help="keep the trained models in the folder")
     command.add_argument("--record", metavar="FILE", help="tell what this record says, and run nothing")
     command.add_argument("--page", metavar="FILE", help="also write a page of markdown, with its figure beside it")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isnan
 
-from conoscope.figures.base import Tables, name_of, runs_of, table_of
+from conoscope.figures.base import NORMAL, Tables, name_of, runs_of, table_of
 from conoscope.measures.gates import MIXED
 
 MOST = 5
@@ -15,7 +15,6 @@ NARROW, WIDE = 0.8, 0.4
 APART = 0.05
 """From which difference on weight and norm tell different stories."""
 SHOWN_GATES = 3
-NORMAL = 1.96
 SITES = {"hidden": "hidden states", "key": "keys", "value": "values"}
 KINDS = {
     "cls": "the classifying token",
@@ -133,7 +132,8 @@ def _norms(tables: Tables) -> Fact | None:
     means = frame[frame["head"].isna()].groupby("kind", as_index=False)[["weight", "share"]].mean()
     if len(means) < 2:
         return None
-    means = means.assign(apart=(means["weight"] - means["share"]).abs())
+    # Words are what the others leave.
+    means = means[means["kind"] != "other"].assign(apart=(means["weight"] - means["share"]).abs())
     row = means.sort_values("apart").iloc[-1]
     kind = KINDS.get(row["kind"], f"tokens of kind {row['kind']}")
     short = f"{_percent(row['weight'], 0)} of the weight and {_percent(row['share'], 0)} of the norm go to {kind}"

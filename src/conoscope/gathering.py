@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
+from conoscope.figures.marks import RUN, shown
+from conoscope.figures.words import HUMAN
 from conoscope.result import Result, read_provenance
-from conoscope.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HUMAN = "human"
-"""The map of what people marked."""
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of folders that tell nothing without the folder above."""
 TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors", "accuracy")
@@ -153,7 +152,8 @@ def _named(runs: list[tuple[str, Run]]) -> list[Run]:
             break
     else:
         names = [f"{number}: {name}" for number, name in enumerate(names, 1)]
-    return [replace(run, name=printable(name)) for name, (_, run) in zip(names, runs, strict=True)]
+    short = shown(names, RUN)
+    return [replace(run, name=short[name]) for name, (_, run) in zip(names, runs, strict=True)]
 
 
 def _model_name(run: Run) -> str:

@@ -15,7 +15,7 @@ from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.kinds import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
-from conoscope.showing import shown
+from conoscope.showing import measured, shown
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
 from conoscope.terminal import printable
@@ -33,7 +33,7 @@ PARTIAL = ("partial", "partial.new")
 """What a run that was stopped leaves in its folder."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """Tables by measure: `result["sim"]` is a DataFrame in long form."""
 
@@ -96,6 +96,10 @@ class Result:
             first.setdefault((table.partition(".")[0], options), name)
         chosen = names or list(first.values())
         return "\n\n".join(_summarized(name, self[name]) for name in chosen)
+
+    def __repr__(self) -> str:
+        """What was measured, in a line."""
+        return printable(f"<Result of {measured(self.provenance)}: {', '.join(self.tables) or 'no tables'}>")
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

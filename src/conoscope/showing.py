@@ -19,7 +19,7 @@ def shown(tables: Tables, provenance: Mapping[str, Any]) -> str:
     names = ", ".join(f"<code>{_text(name)}</code>" for name in tables)
     return "".join(
         (
-            f"<p><b>{_text(_measured(provenance))}</b></p>",
+            f"<p><b>{_text(measured(provenance))}</b></p>",
             f"<ul>{findings}</ul>" if findings else "",
             *(_drawn(name, tables) for name in SHOWN if name in FIGURES and FIGURES[name].fits(tables)),
             f"<p>Tables: {names}</p>" if names else "<p>No tables: nothing was counted.</p>",
@@ -27,11 +27,15 @@ def shown(tables: Tables, provenance: Mapping[str, Any]) -> str:
     )
 
 
-def _measured(provenance: Mapping[str, Any]) -> str:
+def measured(provenance: Mapping[str, Any]) -> str:
     """The model, the corpus and how many texts."""
     corpus = ":".join(part for part in (provenance["corpus"].get("name"), provenance["corpus"].get("split")) if part)
     seen = provenance["seen"]["examples"]
-    return f"{provenance['model']['name']} on {corpus}, {seen} texts" if corpus else provenance["model"]["name"]
+    return (
+        f"{provenance['model']['name']} on {corpus}, {seen} {'text' if seen == 1 else 'texts'}"
+        if corpus
+        else provenance["model"]["name"]
+    )
 
 
 def _drawn(name: str, tables: Tables) -> str:

@@ -25,9 +25,25 @@ from conoscope.figures.base import FIGURES, QUESTIONS, Figure, Tables
 from conoscope.figures.files import FORMATS, save, spec, svg
 from conoscope.figures.positions import positions
 
+ORDER = (
+    "sim", "sim-heads", "cone-index", "effective-rank", "word-cones",
+    "class-cones", "nearest-cone", "class-plane", "class-plane-means", "class-cosines", "class-cosines-by-layer", "class-path",
+    "capacity",
+    "gates", "attention-maps", "entropy", "entropy-heads", "looks", "directionality", "class-maps", "norm-histograms",
+    "weights-and-norms", "weight-norm-scatter", "cancel-out", "mixing", "mixing-by-kind", "frequency",
+    "stream", "layer-turns", "kurtosis",
+    "words", "plausibility", "faithfulness",
+    "penalty-sweep",
+    "published-and-ours", "claims",
+)  # fmt: skip
+"""The figures as one reads them, question by question."""
+# Modules enter their figures as they are imported, by the alphabet.
+FIGURES.update({name: FIGURES.pop(name) for name in ORDER})
+
 __all__ = [
     "FIGURES",
     "FORMATS",
+    "ORDER",
     "QUESTIONS",
     "Figure",
     "Tables",

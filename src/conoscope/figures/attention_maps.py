@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
-from conoscope.figures.heat import LETTER, across, cut, down, ramp
+from conoscope.figures.heat import across, down, ramp
+from conoscope.figures.marks import LETTER, cut
 from conoscope.figures.pictures import picture
-from conoscope.figures.theme import FAINT, SEQUENTIAL
+from conoscope.figures.theme import GREY, SEQUENTIAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,7 @@ def _grid(images: "pd.DataFrame") -> Chart:
     maps = base.mark_image(width=size, height=size, aria=False, yOffset=-5 if written else 0).encode(
         url="url:N", tooltip=[*told, alt.Tooltip("largest:Q", title="largest weight", format=".3f")]
     )
-    numbers = base.mark_text(fontSize=9, color=FAINT, dy=size / 2 + 1, aria=False).encode(alt.Text("largest:Q", format=".2f"))
+    numbers = base.mark_text(fontSize=9, color=GREY, dy=size / 2 + 1, aria=False).encode(alt.Text("largest:Q", format=".2f"))
     # Images have no scale of colours, so an unseen point brings its legend.
     color = alt.Color("weight:Q", title="weight, of the head's largest").scale(type="sqrt", scheme=SEQUENTIAL, domain=[0, 1])
     unseen = alt.Chart(pd.DataFrame({"weight": [0]})).mark_point(size=0, opacity=0, aria=False)

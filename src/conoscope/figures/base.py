@@ -28,6 +28,8 @@ QUESTIONS = {
 }
 """What a figure helps to answer."""
 DIGITS = 5
+NORMAL = 1.96
+"""Standard errors on each side of a 95 % interval."""
 
 
 @dataclass(frozen=True)

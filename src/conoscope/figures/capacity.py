@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.curves import BELOW, RUN
-from conoscope.figures.marks import shown, told_apart
-from conoscope.figures.theme import FAINT
+from conoscope.figures.base import Chart, Tables, figure, table_of
+from conoscope.figures.marks import below, runs_shown, told_apart
+from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,17 +27,18 @@ def capacity(tables: Tables) -> Chart | None:
     frame = _last(table_of(tables, "capacity"))
     if frame.empty:
         return None
-    runs = shown(runs_of(frame), RUN)
+    runs = runs_shown(tables, frame)
+    there = [runs[run] for run in runs if run in set(frame["run"])]
     columns = ["run", "classes", "value", "mean", "simplex", "random", "width", "layer"]
     base = alt.Chart(frame.assign(run=frame["run"].map(runs))[columns]).encode(
         alt.X("classes:Q", title="number of classes").scale(type="log").axis(values=_ticks(frame), format="d", labelOverlap=True)
     )
-    colour, shape = told_apart("run", list(runs.values()), **BELOW)
+    colour, shape = told_apart("run", there, list(runs.values()), **below(there, 1))
     value = alt.Y("value:Q", title="largest cosine").scale(domain=[-1, 1])
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "mean", *BOUNDS)]
     lines = [base.mark_line().encode(value, colour), *(_bound(base, name) for name in BOUNDS)]
     points = base.mark_point(filled=True, size=45, opacity=1).encode(
-        value, colour, shape, tooltip=[*(["run"] if len(runs) > 1 else []), "classes", *numbers, "layer"]
+        value, colour, shape, tooltip=[*(["run"] if len(there) > 1 else []), "classes", *numbers, "layer"]
     )
     return alt.layer(*lines, points).properties(width=460, height=300)
 
@@ -56,6 +56,6 @@ def _bound(base: Chart, name: str) -> Chart:
     """A grey line, with strokes where the numbers are: of one number of classes there is no line."""
     import altair as alt
 
-    strokes = {"shape": "stroke", "color": FAINT, "filled": False, "size": 120, "opacity": 1}
-    line = base.mark_line(strokeDash=BOUNDS[name], color=FAINT, strokeWidth=1.5, point=strokes)
+    strokes = {"shape": "stroke", "color": GREY, "filled": False, "size": 120, "opacity": 1}
+    line = base.mark_line(strokeDash=BOUNDS[name], color=GREY, strokeWidth=1.5, point=strokes)
     return line.encode(alt.Y(f"{name}:Q"), detail="run:N")

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, table_of
 from conoscope.figures.classes import MOST, last_layer, panels_of
-from conoscope.figures.curves import curve, paneled
-from conoscope.figures.marks import renamed, shown
+from conoscope.figures.lines import curve
+from conoscope.figures.marks import LETTER, columns_of, renamed, shown
+from conoscope.figures.panels import paneled
 from conoscope.figures.theme import DIVERGING, PALETTE
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 
 NUMBERED, WHOLE = 8, 12
 """Classes up to which a cell has its number in it, and up to which both halves of the matrix are drawn."""
-SIDE = 240
-"""Pixels of a matrix."""
+SIDE, CELL, BESIDE = 240, 60, 14
+"""Pixels of a matrix and of its largest cells, and columns of the names beside it."""
 
 
 @figure("class_cones.between", question="classes")
@@ -27,19 +28,18 @@ def class_cosines(tables: Tables) -> Chart | None:
     import altair as alt
 
     frame = table_of(tables, "class_cones.between")
-    frame = panels_of(last_layer(frame[frame["representative"] == "mean"]))
+    frame = last_layer(frame[frame["representative"] == "mean"])
+    names = shown([*frame["class"], *frame["other_class"]], BESIDE)
+    frame = panels_of(frame, min(SIDE, CELL * len(names)) // LETTER)
     if frame.empty:
         return None
-    names = shown([*frame["class"], *frame["other_class"]])
     drawn, order = _matrix(renamed(frame, names, "class", "other_class"), list(names.values()))
-    side = max(10, min(60, SIDE // len(order)))
-    flat = len(order) < 4
+    side = max(10, min(CELL, SIDE // len(order)))
+    flat = max(map(columns_of, order)) * LETTER <= side
     size = min(12, side)
     base = alt.Chart(drawn).encode(
-        alt.X("other:N", title=None, sort=order).axis(
-            labelAngle=0 if flat else -90, labelLimit=side if flat else 90, labelFontSize=size
-        ),
-        alt.Y("class:N", title=None, sort=order).axis(labelLimit=90, labelFontSize=size),
+        alt.X("other:N", title=None, sort=order).axis(labelAngle=0 if flat else -90, labelFontSize=size),
+        alt.Y("class:N", title=None, sort=order).axis(labelFontSize=size),
         tooltip=["class", alt.Tooltip("other", title="with"), alt.Tooltip("value:Q", title="cosine", format=".3f")],
     )
     colour = alt.Color("value:Q", title="cosine").scale(scheme=DIVERGING, domain=[-1, 1], domainMid=0)
@@ -86,7 +86,7 @@ def class_cosines_by_layer(tables: Tables) -> Chart | None:
     names = shown([*frame["class"], *frame["other_class"]], 20)
     pairs = [f"{names[one]} – {names[other]}" for one, other in zip(frame["class"], frame["other_class"], strict=True)]
     if len(set(pairs)) <= len(PALETTE):
-        return curve(frame.assign(line=pairs), "cosine")
+        return curve(tables, frame.assign(line=pairs), "cosine")
     groups = frame.groupby(["run", "panel", "layer"], sort=False)["value"]
     means = groups.agg(value="mean", low="min", high="max", pairs="count").reset_index().round(DIGITS)
-    return curve(means.assign(line="mean over pairs"), "cosine", pairs="pairs")
+    return curve(tables, means.assign(line="mean over pairs"), "cosine", pairs="pairs")

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
-from conoscope.figures.curves import paneled
-from conoscope.figures.marks import colours_of, shapes_of, shown
-from conoscope.figures.theme import FAINT
-from conoscope.terminal import printable
+from conoscope.figures.marks import colours_of, cut, shapes_of, shown
+from conoscope.figures.panels import paneled
+from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +19,7 @@ CLASSES = 14
 SIDE, COLUMNS = 160, 4
 """Pixels of a panel, and panels beside each other."""
 NARROWEST = 22
-"""Characters that fit above a panel."""
+"""Columns that fit above a panel, and in a legend of four beside each other."""
 SIZE = 9 * math.pi
 """Of a mark: a circle of three pixels, which takes few digits to write."""
 NONE = -1
@@ -118,7 +117,7 @@ def _drawn(parts: Mapping[str, "pd.DataFrame"], order: list[Any]) -> tuple["pd.D
             "gold": frame["gold"].map(names),
             "predicted": frame["predicted"].map(answers),
             "answer": ["right" if predicted in (NONE, gold) else "wrong" for gold, predicted in rows],
-            "example": [printable(str(name)[:64]) for name in frame["example"]],
+            "example": [cut(name, 64) for name in frame["example"]],
         }
     )
     return drawn, list(dict.fromkeys(names.values()))
@@ -129,7 +128,7 @@ def _classes(gold: "pd.Series[Any]", order: list[Any]) -> dict[Any, str]:
     counts = gold.value_counts()
     there = [name for name in order if name in counts] + sorted(set(counts.index) - set(order), key=str)
     kept = set(counts.index[: len(there) if len(there) <= CLASSES else CLASSES - 1])
-    names = shown(sorted(there, key=lambda name: name not in kept))
+    names = shown(sorted(there, key=lambda name: name not in kept), NARROWEST)
     return {name: short if name in kept else OTHER for name, short in names.items()}
 
 
@@ -137,13 +136,13 @@ def _marks(names: list[str]) -> list[Any]:
     """Colour and shape by class, fullness by the model's answer."""
     import altair as alt
 
-    colours = [FAINT if name == OTHER else colour for name, colour in zip(names, colours_of(names), strict=True)]
+    colours = [GREY if name == OTHER else colour for name, colour in zip(names, colours_of(names), strict=True)]
     scale = alt.Scale(domain=names, range=colours)
-    legend = alt.Legend(title=None, orient="bottom", columns=4, labelLimit=150, symbolLimit=CLASSES, symbolOpacity=1)
+    legend = alt.Legend(title=None, orient="bottom", columns=4, symbolLimit=CLASSES, symbolOpacity=1)
     full = alt.Scale(domain=list(ANSWERS), range=list(ANSWERS.values()))
     return [
         alt.Stroke("gold:N", scale=scale, legend=legend),
         alt.Fill("gold:N", scale=scale, legend=legend),
         alt.Shape("gold:N", legend=legend).scale(domain=names, range=shapes_of(names)),
-        alt.FillOpacity("answer:N", scale=full, legend=None),
+        alt.FillOpacity("answer:O", scale=full, legend=None),
     ]

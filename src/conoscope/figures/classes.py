@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import DIGITS, Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.curves import BELOW, NORMAL, RUN, SITES, lines_of, paneled
-from conoscope.figures.marks import colours_of, renamed, shown
-from conoscope.figures.theme import FAINT, PALETTE
+from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.lines import lines_of
+from conoscope.figures.marks import AXIS, HEADER, LETTER, SITES, below, colours_of, columns_of, renamed, shown
+from conoscope.figures.panels import paneled
+from conoscope.figures.theme import GREY, PALETTE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +16,8 @@ DIRECTIONS = {"held_out": "mean of the other half", "first": "first right exampl
 """Representatives whose cosines are drawn: that which no scored example helped to make, and the published one."""
 FEW, MOST = 6, 40
 """Classes that get a box for each two of them, and classes that are drawn."""
+BOXES, RANGED, ANSWERED = 300, 240, 165
+"""Pixels of a panel of boxes, of one of ranges, and of one of answers."""
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 RANGES = {
     "own": ("own examples", PALETTE[0]),
@@ -36,7 +39,7 @@ ANSWERS = {
     "value": ("nearest cone", PALETTE[0], "circle"),
     "agreement": ("answers as the model", PALETTE[1], "diamond"),
     "model": ("the model itself", PALETTE[2], UPRIGHT),
-    "chance": ("largest class (chance)", FAINT, UPRIGHT),
+    "chance": ("largest class (chance)", GREY, UPRIGHT),
 }
 """Columns of `class_cones.nearest`, how they are called, and their marks."""
 
@@ -56,7 +59,7 @@ def class_cones(tables: Tables) -> Chart | None:
     if frame.empty:
         return None
     few = max(len(classes) for _, classes in frame.groupby("run")["class"].unique().items()) <= FEW
-    return _boxes(panels_of(frame)) if few else _ranges(panels_of(frame[frame["representative"] == "held_out"]))
+    return _boxes(panels_of(frame)) if few else _ranges(panels_of(frame[frame["representative"] == "held_out"], RANGED // LETTER))
 
 
 def last_layer(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -64,9 +67,9 @@ def last_layer(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame[frame["layer"] == frame.groupby(["run", "site"])["layer"].transform("max")]
 
 
-def panels_of(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """With `panel`: of one run a panel for each site, of several the hidden states of each."""
-    runs = shown(runs_of(frame), RUN)
+def panels_of(frame: "pd.DataFrame", columns: int = HEADER) -> "pd.DataFrame":
+    """With `panel`: of one run a panel for each site, of several the hidden states of each, whose name has so many columns."""
+    runs = shown(runs_of(frame), columns)
     if len(runs) == 1:
         named = lines_of(frame, "site", SITES)
         return named.assign(panel=named["line"])
@@ -79,19 +82,20 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
     import altair as alt
 
     frame = lines_of(frame, "representative", DIRECTIONS)
-    panels = [f"{panel}: {line}" for panel in frame["panel"].unique() for line in frame["line"].unique()]
-    frame = frame.assign(panel=frame["panel"] + ": " + frame["line"])
-    names = shown([*frame["class"], *frame["gold"]])
+    # A run has a line of the header to itself: its name may be as long as that.
+    between = "\n" if len(runs_of(frame)) > 1 else ": "
+    panels = [f"{panel}{between}{line}" for panel in frame["panel"].unique() for line in frame["line"].unique()]
+    frame = frame.assign(panel=frame["panel"] + between + frame["line"])
+    names = shown([*frame["class"], *frame["gold"]], AXIS)
     classes = list(names.values())
+    flat = max(map(columns_of, classes)) * LETTER * len(classes) <= BOXES
     drawn = renamed(frame[["panel", "class", "gold", "n", *QUANTILES]], names, "class", "gold")
     base = alt.Chart(drawn).encode(
-        alt.X("class:N", title="direction of the class", sort=classes).axis(
-            labelAngle=0 if len(classes) < 4 else -90, labelLimit=90
-        ),
+        alt.X("class:N", title="direction of the class", sort=classes).axis(labelAngle=0 if flat else -90),
         alt.XOffset("gold:N", sort=classes),
         alt.Color("gold:N", title="class of the examples")
         .scale(domain=classes, range=colours_of(classes))
-        .legend(symbolOpacity=1, **BELOW),
+        .legend(symbolOpacity=1, **below(classes)),
         tooltip=["class", "gold", "n", *_formatted(QUANTILES)],
     )
     scale = alt.Scale(domain=[min(0.0, float(drawn["q05"].min())), 1], nice=True)
@@ -103,7 +107,7 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
         base.mark_tick(thickness=2.5).encode(middle),
     )
     there = [panel for panel in panels if panel in set(drawn["panel"])]
-    return paneled(chart.properties(width=300, height=180), there).resolve_scale(x="independent", xOffset="independent")
+    return paneled(chart.properties(width=BOXES, height=180), there).resolve_scale(x="independent", xOffset="independent")
 
 
 def _formatted(names: Iterable[str]) -> list[Any]:
@@ -116,7 +120,7 @@ def _ranges(frame: "pd.DataFrame") -> Chart:
     """A box for each class, and the range of the other classes' medians."""
     import altair as alt
 
-    names = shown([*frame["class"], *frame["gold"]])
+    names = shown([*frame["class"], *frame["gold"]], AXIS)
     drawn = _own_and_others(renamed(frame, names, "class", "gold"))
     # The order of the first panel, for all: what is low in one is to be found in the next.
     order = list(drawn.sort_values("q50", ascending=False)["class"].unique())
@@ -139,7 +143,7 @@ def _ranges(frame: "pd.DataFrame") -> Chart:
         part(base.mark_bar(opacity=0.45, aria=False), "q25", "q75", "own"),
         part(base.mark_tick(thickness=2.5), "q50", None, "own"),
     )
-    return paneled(chart.properties(width=240, height=alt.Step(15)), list(drawn["panel"].unique()))
+    return paneled(chart.properties(width=RANGED, height=alt.Step(15)), list(drawn["panel"].unique()))
 
 
 def _own_and_others(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -158,7 +162,7 @@ def _coloured(of: str) -> Any:
 
     names, colours = zip(*RANGES.values(), strict=True)
     scale = alt.Scale(domain=list(names), range=list(colours))
-    return alt.Color(f"{of}:N", scale=scale, legend=alt.Legend(title=None, symbolOpacity=1, **BELOW))
+    return alt.Color(f"{of}:N", scale=scale, legend=alt.Legend(title=None, symbolOpacity=1, **below(names)))
 
 
 @figure("class_cones.nearest", question="classes")
@@ -171,15 +175,18 @@ def nearest_cone(tables: Tables) -> Chart | None:
     """
     import altair as alt
 
-    frame = panels_of(last_layer(table_of(tables, "class_cones.nearest")))
+    frame = panels_of(last_layer(table_of(tables, "class_cones.nearest")), ANSWERED // LETTER)
     if frame.empty:
         return None
     drawn, marks = _answers(frame)
     names = list(marks)
-    scale, legend = alt.Scale(domain=names, range=[colour for colour, _ in marks.values()]), alt.Legend(title=None, **BELOW)
+    scale, legend = (
+        alt.Scale(domain=names, range=[colour for colour, _ in marks.values()]),
+        alt.Legend(title=None, **below(names)),
+    )
     shapes = alt.Scale(domain=names, range=[shape for _, shape in marks.values()])
     base = alt.Chart(drawn).encode(
-        alt.Y("kind:N", title=None, sort=list(KINDS.values())).axis(labelLimit=200),
+        alt.Y("kind:N", title=None, sort=list(KINDS.values())),
         alt.Color("what:N", scale=scale, legend=legend),
     )
     share = alt.X("share:Q", title="share of the examples").scale(domain=[0, 1])
@@ -195,7 +202,7 @@ def nearest_cone(tables: Tables) -> Chart | None:
             share, alt.Shape("what:N", scale=shapes, legend=legend), tooltip=tips
         ),
     )
-    return paneled(chart.properties(width=165, height=alt.Step(24)), list(drawn["panel"].unique()), columns=3)
+    return paneled(chart.properties(width=ANSWERED, height=alt.Step(24)), list(drawn["panel"].unique()), columns=3)
 
 
 def _answers(frame: "pd.DataFrame") -> tuple["pd.DataFrame", dict[str, tuple[str, str]]]:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.heat import cut
-from conoscope.figures.theme import FAINT, GRID, PALETTE
+from conoscope.figures.marks import cut
+from conoscope.figures.theme import GREY, GRID, PALETTE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,6 +119,6 @@ def _counts(kinds: list[list[str]], letters: dict[str, str]) -> Chart:
         alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=132),
     )
     bars = base.mark_bar(aria=False).encode(_color(), tooltip=["gate:N", "heads:Q"])
-    return alt.layer(bars, base.mark_text(align="left", dx=4, aria=False, color=FAINT).encode(text="heads:Q")).properties(
+    return alt.layer(bars, base.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")).properties(
         width=90, height=alt.Step(20)
     )

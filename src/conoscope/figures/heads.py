@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, table_of
-from conoscope.figures.heat import Numbers, cut, heat
+from conoscope.figures.heat import Numbers, heat
+from conoscope.figures.marks import SITES, cut
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SITES = {"query": "queries", "key": "keys", "value": "values"}
+VECTORS = {site: SITES[site] for site in ("query", "key", "value")}
 ROWS = {"all": "all tokens", "cls": "the classifying token"}
 PLACES = {"self": "itself", "previous": "previous token", "next": "next token", "first": "first token"}
 KINDS = {"cls": "[CLS]", "sep": "[SEP]", "punctuation": "punctuation", "other": "other tokens"}
@@ -17,15 +18,18 @@ LEAST = 0.1
 """What no head gives so much weight to is not drawn."""
 
 
-@figure("sim", question="heads")
+@figure("sim", question="cones")
 def sim_heads(tables: Tables) -> Chart | None:
     """Mean cosine between the queries, keys and values of a sentence, by head.
 
     A cell is a head. Near 1 all its vectors point one way, in a narrow cone; near 0 they point anywhere. A head whose keys lie
     in a narrow cone can hardly tell tokens apart by direction, one whose values do adds nearly the same whatever it looks at.
+    Of models with one head the curves tell as much.
     """
     frame = _of_heads(tables, "sim", "site")
-    return heat(frame, SITES, Numbers("SIM", (min(0.0, frame["value"].min()), 1.0)))
+    if frame["head"].nunique() < 2:
+        return None
+    return heat(frame, VECTORS, Numbers("SIM", (min(0.0, frame["value"].min()), 1.0)))
 
 
 @figure("attention_entropy", question="heads")
@@ -35,7 +39,8 @@ def entropy_heads(tables: Tables) -> Chart | None:
     Entropy of the attention weights divided by that of even ones: 1 says that a head looks at all tokens alike, 0 that each
     token looks at one alone. On one side the mean over all tokens that look, on the other the token that is classified from.
     """
-    return heat(_of_heads(tables, "attention_entropy", "row"), ROWS, Numbers("entropy", (0.0, 1.0)))
+    frame = _of_heads(tables, "attention_entropy", "row")
+    return heat(frame, ROWS, Numbers("entropy", (0.0, 1.0))) if frame["head"].nunique() > 1 else None
 
 
 @figure("heads", question="heads")

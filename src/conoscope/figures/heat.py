@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
-from unicodedata import east_asian_width
 
 from conoscope.figures.base import Chart, runs_of
+from conoscope.figures.marks import LETTER, cut
 from conoscope.figures.theme import SEQUENTIAL
-from conoscope.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +22,6 @@ MANY = 12
 """With more layers or heads than this no panel is widened for numbers."""
 ROWS = 3
 """Where it would take more rows of panels than this none is widened either."""
-LETTER = 7
-"""How wide a letter is, about, in pixels."""
 DARK = 0.45
 """Below this share of its range the scheme of colours is so dark that white is read on it."""
 BARE = {"ticks": False, "domain": False, "labelOverlap": "parity", "labelSeparation": 2, "labelFontSize": 11}
@@ -100,17 +96,7 @@ def down(layers: Any) -> Any:
 
 def ramp(color: Any, **more: Any) -> Any:
     """The legend of colours from low to high, above what they colour."""
-    return color.legend(orient="top", gradientLength=160, gradientThickness=10, titleLimit=400, **more)
-
-
-def cut(text: object, columns: int) -> str:
-    """A user's text on one line of so many columns at most, of which wide characters take two.
-
-    Vega's own limits cut between the halves of an emoji, and what is left cannot be drawn.
-    """
-    plain = printable(str(text)[: columns + 1]).strip() or "(empty)"
-    ends = list(accumulate(2 if east_asian_width(character) in "WF" else 1 for character in plain))
-    return plain if ends[-1] <= columns else plain[: sum(end < columns for end in ends)] + "…"
+    return color.legend(orient="top", gradientLength=160, gradientThickness=10, **more)
 
 
 def _cells(part: "pd.DataFrame", grid: Grid, numbers: Numbers) -> Chart:

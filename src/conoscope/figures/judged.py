@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.lines import told_apart
-from conoscope.figures.typesetting import LABEL, cut
+from conoscope.figures.marks import AXIS, below, renamed, runs_shown, shown, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,13 +45,15 @@ def dots(tables: Tables, name: str, metrics: Mapping[str, str]) -> Chart | None:
     frame = _panelled(table_of(tables, name), metrics)
     if frame.empty:
         return None
+    every = runs_shown(tables, frame)
+    frame = renamed(frame, every, "run")
     runs, maps = runs_of(frame), list(frame["map"].unique())
     several = len(runs) > 1
-    colour, shape = told_apart(frame, "run" if several else None)
+    colour, shape = told_apart("run", runs, list(every.values()), **below(runs, 1))
     base = alt.Chart(frame).encode(
         alt.X("value:Q", title=None).scale(zero=False).axis(tickCount=5),
         tooltip=[*(["run"] if several else []), "map", "panel", *(alt.Tooltip(each, format=".3f") for each in NUMBERS), "n"],
-        **colour,
+        color=colour,
     )
     placed = base.encode(
         alt.Y("map:N", title=None, sort=maps).scale(paddingInner=0.3).axis(grid=True, domain=False, ticks=False),
@@ -61,7 +62,7 @@ def dots(tables: Tables, name: str, metrics: Mapping[str, str]) -> Chart | None:
     layers = [
         base.transform_filter("datum.chance").mark_rule(strokeDash=[4, 3]),
         placed.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
-        placed.mark_point(aria=False, filled=True, size=60, opacity=1).encode(**shape),
+        placed.mark_point(aria=False, filled=True, size=60, opacity=1).encode(shape),
     ]
     chart = alt.layer(*layers).properties(width=PANEL, height=len(maps) * (12 * len(runs) + 12))
     panels = alt.Facet("panel:N", title=None, sort=list(frame["panel"].unique()))
@@ -75,6 +76,6 @@ def _panelled(frame: "pd.DataFrame", metrics: Mapping[str, str]) -> "pd.DataFram
     chosen = chosen.sort_values(["place", "chance"], kind="stable")
     several = chosen["average"].nunique() > 1
     panel = chosen["metric"].map(metrics) + (", " + chosen["average"].map(AVERAGES) if several else "")
-    return chosen.assign(panel=panel, map=chosen["map"].map(lambda name: cut(name, LABEL)))[
+    return renamed(chosen.assign(panel=panel), shown(chosen["map"], AXIS), "map")[
         ["run", "map", "panel", *NUMBERS, "n", "chance"]
     ]

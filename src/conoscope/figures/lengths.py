@@ -6,13 +6,13 @@ from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.heat import cut
+from conoscope.figures.marks import SITES, cut
 from conoscope.figures.theme import PALETTE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SITES = {"query": "queries", "key": "keys", "value": "values", "hidden": "hidden states"}
+DRAWN = ("query", "key", "value", "hidden")
 DOUBLING = 8
 """How many bins are drawn to a doubling; half as many as were counted."""
 SEEN = 0.002
@@ -36,12 +36,12 @@ def norm_histograms(tables: Tables) -> Chart | None:
     import altair as alt
 
     frame = table_of(tables, "vector_norms.histogram", "site", "layer", "low", "count")
-    frame = frame[(frame["count"] > 0) & (frame["low"] > 0) & frame["site"].isin(SITES)]
+    frame = frame[(frame["count"] > 0) & (frame["low"] > 0) & frame["site"].isin(DRAWN)]
     if frame.empty:
         return None
     ridges = _ridges(frame)
     runs = runs_of(ridges)
-    sites = [site for site in SITES if site in set(ridges["site"])]
+    sites = [site for site in DRAWN if site in set(ridges["site"])]
     axes = {site: _axis(ridges["length"][ridges["site"] == site], min(300, ROOM // len(sites) - 34)) for site in sites}
     rows = [_row(ridges[ridges["run"] == run].drop(columns="run"), axes) for run in runs]
     if len(runs) > 1:

@@ -1,97 +1,138 @@
-"""Lines by layer: a panel for each of one column, a line for each of another, and a colour for each run."""
+"""Lines by layer, with bands and baselines; of several runs side by side."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, runs_of
-from conoscope.figures.theme import FAINT, GRID, PALETTE, WIDTH
+from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables
+from conoscope.figures.marks import AXIS, below, columns_of, runs_shown, told_apart
+from conoscope.figures.panels import NARROW, WIDE, paneled
+from conoscope.figures.theme import FAINT, GRID
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PANELS = {1: WIDTH, 2: 310, 3: 205}
-"""How wide a panel is beside so many."""
 DASHES = ([1, 0], [5, 4])
 """Of the first line of a panel, and of the second."""
 
 
-def by_layer(
-    frame: "pd.DataFrame",
-    title: str,
-    *,
-    panel: str | None = None,
-    line: str | None = None,
-    within: tuple[float, float] | None = None,
-    also: tuple[str, ...] = (),
-) -> Chart | None:
-    """Lines of `value` by layer, with a band where there are `low` and `high`, in the order of the table.
+def curve(tables: Tables, frame: "pd.DataFrame", title: str, within: tuple[float, float] = (0, 1), **told: str) -> Chart | None:
+    """Lines by layer; None where there are no rows.
 
-    Colours and shapes tell the runs apart, or the lines where there is one run; dashes the lines of a panel. `also`: further
-    columns of the tooltip.
+    The frame has the columns `run`, `line` (what a line is of, as it is shown), `layer` and `value`. Where it has `low` and
+    `high` they are a band, where it has `baseline` that is a thin dashed line. Of one run there is one panel and a colour for
+    each line; of several a panel for each line and a colour for each run. With a column `panel` there is a panel for each of
+    its names, whatever the runs, and a colour for each line; with `dash` instead of `line` colours tell the runs apart where
+    there are several, and the second name of `dash` is dashed.
+
+    `title` names the vertical axis, which spans `within` at least. Tooltips hold further columns, given as `column="title"`.
     """
-    import altair as alt
-
     if frame.empty:
         return None
-    several = len(runs_of(frame)) > 1
-    names = [name for name in ("run" if several else None, panel, line, "layer", "value", *also) if name]
-    colour, shape = told_apart(frame, "run" if several else line)
-    scale = alt.Scale(domain=list(within)) if within else alt.Undefined
-    dashed = frame[line] != frame[line].iloc[0] if line and panel and not several else None
-    base = alt.Chart(frame if dashed is None else frame.assign(dashed=dashed)).encode(
-        alt.X("layer:O", title="layer").axis(labelAngle=0, labelOverlap=True),
-        alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(**_grid(within))),
-        tooltip=[_told(name, frame) for name in names],
-        detail=line or alt.Undefined,
-        **colour,
-    )
-    layers = [
-        *([base.mark_area(opacity=0.15).encode(alt.Y("low:Q"), alt.Y2("high:Q"))] if "low" in frame else []),
-        base.mark_line().encode(**(_dashes(frame, line, several) if line and panel else {})),
-        base.mark_point(aria=False, filled=True, size=40, opacity=1).encode(**shape),
-    ]
-    return _in_panels(alt.layer(*layers), panel, [] if panel is None else list(frame[panel].unique()))
+    runs = runs_shown(tables, frame)
+    placed, by_run = _placed(frame, runs)
+    panels = list(placed["panel"].unique())
+    alone = len(panels) == 1
+    wanted = ["line", "dash", "dashed", "layer", "value", "low", "high", "baseline", *told, *([] if alone else ["panel"])]
+    placed = placed[[name for name in wanted if name in placed]].round(DIGITS)
+    width, height = WIDE if alone else NARROW
+    chart = _layered(placed, title, _span(placed, within), told, list(runs.values()) if by_run else ())
+    sized = chart.properties(width=width, height=height)
+    return sized if alone else paneled(sized, panels)
 
 
-def told_apart(frame: "pd.DataFrame", column: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Colour and shape by the names of a column, in the order of the table; one colour alone where there is no column."""
+def lines_of(frame: "pd.DataFrame", column: str, names: Mapping[str, str]) -> "pd.DataFrame":
+    """The rows that have a name, in that order, with what they are called in `line`."""
+    order = {name: place for place, name in enumerate(names)}
+    there = frame[frame[column].isin(list(names))]
+    return there.assign(line=there[column].map(names)).sort_values(column, key=lambda found: found.map(order), kind="stable")
+
+
+def with_interval(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """With `low` and `high`, the 95 % interval of each mean: value ± 1.96 sd / √n."""
+    error = NORMAL * frame["sd"].astype(float) / frame["n"].astype(float) ** 0.5
+    return frame.assign(low=frame["value"] - error, high=frame["value"] + error)
+
+
+def over_heads(frame: "pd.DataFrame", *by: str) -> "pd.DataFrame":
+    """Means over heads for each run and layer, the lowest and the highest head in `low` and `high`, and how many in `heads`.
+
+    Rows of whole vectors are left out.
+    """
+    groups = frame[frame["head"].notna()].groupby(["run", *by, "layer"], sort=False)["value"]
+    found: pd.DataFrame = groups.agg(value="mean", low="min", high="max", heads="count").reset_index()
+    return found
+
+
+def _placed(frame: "pd.DataFrame", runs: Mapping[str, str]) -> tuple["pd.DataFrame", bool]:
+    """With the panel and the line of each row; and whether lines are of runs."""
+    several = frame["run"].nunique() > 1
+    named = frame["run"].map(runs)
+    if "dash" in frame:
+        if several:
+            return frame.assign(line=named), True
+        # A scale of dashes would dash the symbols of the legend as well, which colours tell apart already.
+        return frame.rename(columns={"dash": "line"}).assign(dashed=frame["dash"] != frame["dash"].iloc[0]), False
+    if "panel" in frame or not several:
+        return frame.assign(panel=frame.get("panel", "")), False
+    return frame.assign(panel=frame["line"], line=named), True
+
+
+def _span(frame: "pd.DataFrame", within: tuple[float, float]) -> list[float]:
+    """The axis: `within`, and as far as the numbers go beyond."""
+    drawn = frame[[name for name in ("value", "low", "high", "baseline") if name in frame]]
+    return [min(within[0], float(drawn.min().min())), max(within[1], float(drawn.max().max()))]
+
+
+def _layered(frame: "pd.DataFrame", title: str, span: list[float], told: Mapping[str, str], runs: Sequence[str]) -> Chart:
+    """Band, baseline, line and points over each other; colours are of those runs, or of lines where none are given."""
     import altair as alt
 
-    if column is None:
-        return {"color": alt.value(PALETTE[0])}, {}
-    channel = _category(frame, column)
-    return {"color": alt.Color(**channel)}, {"shape": alt.Shape(**channel)}
+    colour, shape = _marks(frame, runs)
+    scale = alt.Scale(domain=span, nice=True, zero=False)
+    base = alt.Chart(frame).encode(alt.X("layer:O", title="layer").axis(labelAngle=0, labelOverlap=True), colour)
+    if "dash" in frame:
+        base = base.encode(detail="dash:N")
+    value = alt.Y("value:Q", title=title, scale=scale).axis(**_grid(span))
+    tips = [alt.Tooltip("line", title="of"), *(["dash"] if "dash" in frame else []), "layer"]
+    tips.append(alt.Tooltip("value:Q", title=title, format=".3f"))
+    parts = [base.mark_line(aria=False).encode(value, **_dashes(frame))]
+    if "high" in frame and frame["high"].notna().any():
+        band = base.encode(alt.Y("low:Q", title=title, scale=scale), alt.Y2("high:Q"))
+        # A band of one layer has no width.
+        strokes = [band.mark_rule(opacity=0.5, aria=False)] if _lonely(frame) else []
+        parts[:0] = [band.mark_area(opacity=0.18, aria=False), *strokes]
+        tips += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high")]
+    if "baseline" in frame:
+        thin = base.mark_line(strokeDash=[4, 3], strokeWidth=1, aria=False)
+        parts.append(thin.encode(alt.Y("baseline:Q", scale=scale)))
+        tips.append(alt.Tooltip("baseline:Q", format=".3f"))
+    tips += [alt.Tooltip(name, title=said, format=_format(frame[name])) for name, said in told.items()]
+    points = base.mark_point(filled=True, size=45, opacity=1, aria=False)
+    return alt.layer(*parts, points.encode(value, shape, tooltip=tips))
 
 
-def _category(frame: "pd.DataFrame", column: str, **scale: Any) -> dict[str, Any]:
-    """A channel with its legend below the chart. Legends of one domain are drawn as one."""
+def _marks(frame: "pd.DataFrame", runs: Sequence[str]) -> list[Any]:
+    """Colour and shape by line."""
+    lines = [name for name in runs or frame["line"].unique() if name in set(frame["line"])]
+    beside = "panel" not in frame and max(map(columns_of, lines)) <= AXIS
+    return told_apart("line", lines, runs, **({} if beside else below(lines, 1 if runs else None)))
+
+
+def _dashes(frame: "pd.DataFrame") -> dict[str, Any]:
     import altair as alt
 
-    names = list(frame[column].unique())
-    columns = 1 if column in ("run", "group") else 6 if max(map(len, names)) < 16 else 3
-    legend = alt.Legend(orient="bottom", direction="vertical", columns=columns, symbolOpacity=1, labelLimit=400)
-    return {"shorthand": f"{column}:N", "title": None, "scale": alt.Scale(domain=names, **scale), "legend": legend}
+    if "dashed" in frame:
+        return {"strokeDash": alt.condition("datum.dashed", alt.value(DASHES[1]), alt.value(DASHES[0]))}
+    if "dash" not in frame:
+        return {}
+    names = list(frame["dash"].unique())
+    legend = alt.Legend(title=None, **below(names)) if len(names) > 1 else None
+    return {"strokeDash": alt.StrokeDash("dash:N", legend=legend).scale(domain=names, range=list(DASHES))}
 
 
-def _dashes(frame: "pd.DataFrame", line: str, several: bool) -> dict[str, Any]:
-    """Dashes by line. Where colours tell the lines apart a scale would dash the symbols of their legend, so there is none."""
-    import altair as alt
-
-    if several:
-        return {"strokeDash": alt.StrokeDash(**_category(frame, line, range=list(DASHES)))}
-    return {"strokeDash": alt.condition("datum.dashed", alt.value(DASHES[1]), alt.value(DASHES[0]))}
-
-
-def _in_panels(chart: Chart, panel: str | None, names: list[str]) -> Chart:
-    import altair as alt
-
-    columns = {0: 1, 1: 1, 2: 2, 4: 2}.get(len(names), 3)
-    sized = chart.properties(width=PANELS[columns], height=300 if columns == 1 else 180)
-    return sized if panel is None else sized.facet(alt.Facet(f"{panel}:N", title=None, sort=names), columns=columns)
-
-
-def _grid(within: tuple[float, float] | None) -> dict[str, Any]:
+def _grid(span: Sequence[float]) -> dict[str, Any]:
     """A stronger line at zero, where zero is in the midst."""
-    if within is None or within[0] >= 0:
+    if span[0] >= 0:
         return {}
     zero = "datum.value === 0"
     return {
@@ -100,7 +141,12 @@ def _grid(within: tuple[float, float] | None) -> dict[str, Any]:
     }
 
 
-def _told(name: str, frame: "pd.DataFrame") -> Any:
+def _lonely(frame: "pd.DataFrame") -> bool:
+    """Whether a line has one layer alone."""
+    return bool((frame.groupby([name for name in ("panel", "line", "dash") if name in frame]).size() == 1).any())
+
+
+def _format(column: "pd.Series[Any]") -> Any:
     import altair as alt
 
-    return alt.Tooltip(name, format=".3f") if frame[name].dtype.kind == "f" else alt.Tooltip(name)
+    return ".3f" if column.dtype.kind == "f" else alt.Undefined

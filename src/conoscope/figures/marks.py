@@ -1,38 +1,85 @@
 """Marks: names that fit into a chart, and colours and shapes that tell them apart."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
+from unicodedata import category, east_asian_width
 
+from conoscope.figures.base import Tables, runs_of
 from conoscope.figures.theme import PALETTE, SHAPES
 from conoscope.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LONGEST = 40
-"""Characters of a name that are shown."""
+LETTER = 7
+"""How wide a column is, about, in pixels."""
+AXIS, HEADER, LEGEND, RUN = 24, 40, 40, 60
+"""Columns of a name beside an axis, above a panel and in a legend, and of the name of a run, which stands below a chart."""
+ROOM = 640
+"""How wide a legend below a chart may be, in pixels."""
+SITES = {
+    "hidden": "hidden states",
+    "input": "layer input",
+    "context": "heads",
+    "output": "attention output",
+    "query": "queries",
+    "key": "keys",
+    "value": "values",
+}
+"""Sites as they are named in figures, in that order."""
 
 
-def shown(names: Iterable[object], longest: int = LONGEST) -> dict[Any, str]:
+def columns_of(text: str) -> int:
+    """How many columns a text takes: two for each wide character."""
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def cut(text: object, columns: int) -> str:
+    """A user's text on one line of so many columns at most; no letter is parted from its accents.
+
+    Whatever reaches a chart is cut here, and the theme has no limits: Vega's own cut between the halves of an emoji, and what is
+    left cannot be drawn.
+    """
+    # Cut before as well as after: a text may have any number of characters, and each may be spelled out by several.
+    plain = printable(str(text).strip()[: columns + 1]).strip() or "(empty)"
+    ends = list(accumulate(map(_columns, plain)))
+    if ends[-1] <= columns:
+        return plain
+    kept = sum(end < columns for end in ends)
+    while kept and category(plain[kept]).startswith("M"):
+        kept -= 1
+    return plain[:kept] + "…"
+
+
+def shown(names: Iterable[object], columns: int = LEGEND) -> dict[Any, str]:
     """Each name as it is shown: on one line, cut where it is long, and never the same for two names."""
     found: dict[Any, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
-        # Cut before as well as after: a name may have any number of characters, and each may be spelled out by several.
-        text = printable(str(name)[: longest + 1]).strip() or "(empty)"
-        short = text if len(text) <= longest else text[: longest - 1] + "…"
-        found[name] = short if short not in taken else _numbered(short, taken)
+        short = cut(name, columns)
+        found[name] = short if short not in taken else _numbered(short, taken, columns)
         taken.add(found[name])
     return found
+
+
+def _numbered(name: str, taken: set[str], columns: int) -> str:
+    endings = (f" ({number})" for number in range(2, len(taken) + 3))
+    return next(text for ending in endings if (text := cut(name, columns - len(ending)) + ending) not in taken)
+
+
+def runs_shown(tables: Tables, frame: "pd.DataFrame", columns: int = RUN) -> dict[str, str]:
+    """Each run as it is shown, in the order of the table `runs` where there is one: so a run has one colour in all figures."""
+    return shown([*(tables["runs"]["run"] if "runs" in tables else ()), *runs_of(frame)], columns)
 
 
 def renamed(frame: "pd.DataFrame", names: Mapping[Any, str], *columns: str) -> "pd.DataFrame":
     """The frame with those names in its columns."""
     return frame.assign(**{column: frame[column].map(names) for column in columns})
-
-
-def _numbered(name: str, taken: set[str]) -> str:
-    return next(text for number in range(2, len(taken) + 3) if (text := f"{name} ({number})") not in taken)
 
 
 def colours_of(names: Sequence[object]) -> list[str]:
@@ -46,10 +93,22 @@ def shapes_of(names: Sequence[object]) -> list[str]:
     return [closed[(place % len(PALETTE) + place // len(PALETTE)) % len(closed)] for place in range(len(names))]
 
 
-def told_apart(column: str, names: Sequence[str], **legend: Any) -> list[Any]:
-    """Colour and shape by a column, in that order of names, with one legend for both; none where there is one name."""
+def told_apart(column: str, names: Sequence[str], among: Sequence[str] = (), **legend: Any) -> list[Any]:
+    """Colour and shape by a column, with one legend for both; none where there is one name.
+
+    The names have the marks that they have `among` all, where those that are drawn are some of them.
+    """
     import altair as alt
 
+    every = among or names
+    marks = {name: mark for name, *mark in zip(every, colours_of(every), shapes_of(every), strict=True)}
+    colours, shapes = zip(*(marks[name] for name in names), strict=True)
     said = alt.Legend(title=None, symbolOpacity=1, **legend) if len(names) > 1 else None
-    colour = alt.Color(f"{column}:N", legend=said).scale(domain=names, range=colours_of(names))
-    return [colour, alt.Shape(f"{column}:N", legend=said).scale(domain=names, range=shapes_of(names))]
+    colour = alt.Color(f"{column}:N", legend=said).scale(domain=list(names), range=list(colours))
+    return [colour, alt.Shape(f"{column}:N", legend=said).scale(domain=list(names), range=list(shapes))]
+
+
+def below(names: Sequence[str], columns: int | None = None) -> dict[str, Any]:
+    """A legend below the chart, with so many names beside each other, or as many as there is room for."""
+    beside = max(1, ROOM // (LETTER * max(map(columns_of, names), default=1) + 30))
+    return {"orient": "bottom", "direction": "vertical", "columns": columns or beside}

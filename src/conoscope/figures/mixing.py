@@ -1,11 +1,13 @@
 """What is mixed in: attention weights beside the lengths of what they take, by layer and kind of token."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.lines import by_layer, told_apart
+from conoscope.figures.lines import curve, over_heads
+from conoscope.figures.marks import HEADER, below, renamed, shown, told_apart
+from conoscope.figures.panels import paneled
 from conoscope.figures.theme import WIDTH
-from conoscope.figures.typesetting import LABEL, cut
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +35,11 @@ def weights_and_norms(tables: Tables) -> Chart | None:
     attention weights (mean over heads), the other its share of the lengths of the vectors that are mixed in. Where the dashed
     line is far above, the weight is spent on short vectors and changes little; where both agree, weights tell what is mixed in.
     """
+    import pandas as pd
+
     frame = _whole(table_of(tables, "norms"))
-    parts = [frame.assign(what=what, value=frame[column]) for what, column in ((NORM, "share"), (WEIGHT, "weight"))]
-    return by_layer(_joined(parts, "kind", "what"), "share", panel="kind", line="what", within=(0, 1))
+    parts = [frame.assign(dash=what, value=frame[column]) for what, column in ((NORM, "share"), (WEIGHT, "weight"))]
+    return curve(tables, _panelled(pd.concat(parts)), "share")
 
 
 @figure("norms.tokens", question="mixing")
@@ -51,20 +55,18 @@ def weight_norm_scatter(tables: Tables) -> Chart | None:
     frame = table_of(tables, "norms.tokens", "layer", "head", "kind", "value", "weight")
     if frame.empty:
         return None
-    frame = _thinned(_ordered(frame))
-    colour, shape = told_apart(frame, "kind")
+    frame = _thinned(_ordered(frame, "kind"))
+    kinds = list(frame["kind"].unique())
+    colour, shape = told_apart("kind", kinds, **below(kinds))
     weight = alt.X("weight:Q", title="attention weight α").scale(type="sqrt", domain=[0, 1]).axis(values=TICKS, format="~g")
-    base = alt.Chart(frame).encode(weight, alt.Y("value:Q", title="length of f(x)"), **colour, **shape)
+    runs = shown(runs_of(frame), HEADER)
+    drawn = renamed(frame, runs, "run") if len(runs) > 1 else frame.drop(columns="run")
+    base = alt.Chart(drawn).encode(weight, alt.Y("value:Q", title="length of f(x)"), colour, shape)
     numbers = [alt.Tooltip("weight", format=".3g", title="α"), alt.Tooltip("value", format=".3f", title="length of f(x)")]
     points = base.mark_point(filled=True, size=26, opacity=0.6, aria=False).encode(tooltip=["kind", "layer", "head", *numbers])
-    runs = runs_of(frame)
     if len(runs) == 1:
         return points.properties(width=WIDTH, height=380)
-    return (
-        points.properties(width=300, height=240)
-        .facet(alt.Facet("run:N", title=None, sort=runs), columns=2)
-        .resolve_scale(y="independent")
-    )
+    return paneled(points.properties(width=300, height=240), list(runs.values()), "run").resolve_scale(y="independent")
 
 
 @figure("norms.cancel_out", question="mixing")
@@ -76,14 +78,13 @@ def cancel_out(tables: Tables) -> Chart | None:
     head to the highest; dashed is the correlation of all heads together, which also tells whether heads with short vectors
     have large weights. There is no point where all lengths of a kind are equal.
     """
+    import pandas as pd
+
     frame = table_of(tables, "norms.cancel_out")
-    each = frame[frame["head"].notna()].groupby(["run", "layer", "kind"])["value"]
-    heads = each.agg(value="mean", low="min", high="max").reset_index().assign(of="mean over heads")
-    together = _whole(frame).assign(of="all heads together")
-    if not (each.size() > 1).any():
-        return by_layer(_joined([_whole(frame)], "kind"), "Spearman's correlation", panel="kind", within=(-1, 1))
-    joined = _joined([heads, together], "kind", "of")
-    return by_layer(joined, "Spearman's correlation", panel="kind", line="of", within=(-1, 1))
+    heads = over_heads(frame, "kind").assign(dash="mean over heads")
+    together = _whole(frame)[["run", "kind", "layer", "value"]].assign(dash="all heads together")
+    parts = [heads, together] if (heads["heads"] > 1).any() else [together]
+    return curve(tables, _panelled(pd.concat(parts)), "Spearman's correlation", (-1, 1))
 
 
 @figure("mixing", question="mixing")
@@ -96,8 +97,9 @@ def mixing(tables: Tables) -> Chart | None:
     """
     frame = table_of(tables, "mixing")
     frame = frame[frame["kind"] == "all"]
-    frame = frame.assign(smallest=frame["low"], largest=frame["high"]).drop(columns=["low", "high"])
-    return _one_or_several(_joined([frame], "method", "smallest", "largest"), "method", (0, 1), also=("smallest", "largest"))
+    frame = frame.rename(columns={"low": "smallest", "high": "largest"})
+    frame = _ordered(frame.assign(line=frame["method"]), "line", METHODS)
+    return curve(tables, frame, "mixing ratio", smallest="smallest", largest="largest")
 
 
 @figure("mixing", question="mixing")
@@ -110,7 +112,8 @@ def mixing_by_kind(tables: Tables) -> Chart | None:
     frame = table_of(tables, "mixing")
     fullest = frame["method"].map(list(METHODS).index)
     frame = frame[fullest == fullest.groupby(frame["run"]).transform("max")].drop(columns=["low", "high"])
-    return _one_or_several(_joined([frame], "kind", "method", "sd"), "kind", None, also=("sd", "method"))
+    frame = _ordered(frame.assign(line=frame["kind"], method=frame["method"].map(METHODS)), "line")
+    return curve(tables, frame, "mixing ratio", (0, 0), sd="sd", method="method")
 
 
 @figure("frequency", question="mixing")
@@ -127,15 +130,8 @@ def frequency(tables: Tables) -> Chart | None:
     ranks = frame["by"].map(
         lambda by: "" if frame["by"].nunique() < 2 else f", ranks of {'a file' if by == 'file' else 'the corpus'}"
     )
-    frame = frame.assign(what=frame["what"].map(named), tokens=frame["tokens"].map(counted) + ranks)
-    return by_layer(_joined([frame], "tokens", "what"), "Spearman's correlation", panel="tokens", line="what", within=(-1, 1))
-
-
-def _one_or_several(frame: "pd.DataFrame", each: str, within: tuple[float, float] | None, also: tuple[str, ...]) -> Chart | None:
-    """Mixing ratios of one run: a line for each; of several: a panel for each, and a line for each run."""
-    several = len(runs_of(frame)) > 1
-    panel, line = (each, None) if several else (None, each)
-    return by_layer(frame, "mixing ratio", panel=panel, line=line, within=within, also=also)
+    frame = frame.assign(dash=frame["what"].map(named), panel=frame["tokens"].map(counted) + ranks)
+    return curve(tables, frame, "Spearman's correlation", (-1, 1))
 
 
 def _whole(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -143,22 +139,18 @@ def _whole(frame: "pd.DataFrame") -> "pd.DataFrame":
     return frame[frame["head"].isna() & frame["layer"].notna()]
 
 
-def _joined(parts: "list[pd.DataFrame]", *kept: str) -> "pd.DataFrame":
-    """One table of what is drawn, kinds and methods in their own order."""
-    import pandas as pd
-
-    columns = ["run", "layer", *kept, "value", *(name for name in ("low", "high") if name in parts[0])]
-    return _ordered(pd.concat(parts, ignore_index=True)[columns])
+def _panelled(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """A panel for each kind of token."""
+    return _ordered(frame.assign(panel=frame["kind"]), "panel")
 
 
-def _ordered(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _ordered(frame: "pd.DataFrame", column: str, names: Mapping[str, str] | None = None) -> "pd.DataFrame":
+    """Rows in the order of those names, and under them; else in that of the kinds of tokens, a user's own after them."""
     from conoscope.kinds import KINDS
 
-    known = {name: place for place, name in enumerate((*KINDS, *METHODS))}
-    for column in {"kind", "method"} & {*frame.columns}:
-        frame = frame.sort_values(column, key=lambda names: names.map(lambda name: known.get(name, len(known))), kind="stable")
-        frame = frame.assign(**{column: frame[column].map(lambda name: METHODS.get(name, cut(name, LABEL)))})
-    return frame
+    order = [*(names or KINDS), *frame[column].unique()]
+    frame = frame.sort_values(column, key=lambda found: found.map(order.index), kind="stable")
+    return renamed(frame, names or shown(frame[column].unique(), HEADER), column)
 
 
 def _thinned(frame: "pd.DataFrame") -> "pd.DataFrame":

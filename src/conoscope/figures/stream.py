@@ -3,8 +3,9 @@
 import math
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.curves import NARROW, RUN, WIDE, curve, lines_of, paneled, with_interval
-from conoscope.figures.marks import shown
+from conoscope.figures.lines import curve, lines_of, with_interval
+from conoscope.figures.marks import HEADER, shown
+from conoscope.figures.panels import NARROW, WIDE, paneled
 from conoscope.figures.theme import PALETTE
 
 SHARES = {"residual_share": "what was there", "attention_share": "attention", "forward_share": "feed-forward part"}
@@ -26,7 +27,7 @@ def stream(tables: Tables) -> Chart | None:
     frame = lines_of(table_of(tables, "stream"), "what", SHARES)
     if frame.empty:
         return None
-    runs = shown(runs_of(frame), RUN)
+    runs = shown(runs_of(frame), HEADER)
     names = [name for name in SHARES.values() if name in set(frame["line"])]
     place = frame["line"].map({name: number for number, name in enumerate(names)})
     drawn = frame.assign(place=place, run=frame["run"].map(runs))[["run", "layer", "line", "place", "value"]]
@@ -59,7 +60,7 @@ def layer_turns(tables: Tables) -> Chart | None:
     frame = with_interval(table_of(tables, "stream"))
     frame = frame.assign(degrees=[_degrees(value) for value in frame["value"]])
     frame.loc[frame["what"] != "cosine", "degrees"] = math.nan
-    return curve(lines_of(frame, "what", TURNS), "cosine, CKA", degrees="as an angle, in degrees")
+    return curve(tables, lines_of(frame, "what", TURNS), "cosine, CKA", degrees="as an angle, in degrees")
 
 
 def _degrees(cosine: float) -> float:
@@ -74,7 +75,7 @@ def kurtosis(tables: Tables) -> Chart | None:
     coordinate that is far larger than the others gives nearly as much as there are coordinates. Such coordinates decide cosines.
     """
     frame = with_interval(table_of(tables, "stream"))
-    return curve(lines_of(frame, "what", {"kurtosis": "hidden states"}), "excess kurtosis", n="tokens")
+    return curve(tables, lines_of(frame, "what", {"kurtosis": "hidden states"}), "excess kurtosis", n="tokens")
 
 
 @figure("stream.path", question="classes")
@@ -86,6 +87,6 @@ def class_path(tables: Tables) -> Chart | None:
     tell the classes along the directions of the last one. No interval is known.
     """
     frame = lines_of(table_of(tables, "stream.path"), "towards", TOWARDS)
-    runs = shown(runs_of(frame), RUN)
+    runs = shown(runs_of(frame), HEADER)
     several = frame.assign(panel=frame["run"].map(runs)) if len(runs) > 1 else frame
-    return curve(several, "cosine", n="cosines")
+    return curve(tables, several, "cosine", n="cosines")

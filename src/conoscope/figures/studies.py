@@ -3,10 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.lines import told_apart
-from conoscope.figures.marks import renamed, shown
-from conoscope.figures.marks import told_apart as marked
-from conoscope.figures.theme import FAINT
+from conoscope.figures.marks import below, renamed, shown, told_apart
+from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +13,8 @@ PANEL = 185
 """How wide a panel of published figures is: three stand beside each other."""
 CASES = 300
 """How wide the intervals of a claim are."""
-LONGEST = 70
+LONGEST, BESIDE = 70, 44
+"""Columns of a name above a panel, and of a case beside its bar."""
 ANSWERS = ("yes", "unclear", "no", "too few seeds")
 
 
@@ -32,18 +31,21 @@ def published_and_ours(tables: Tables) -> Chart | None:
     frame = _panelled(table_of(tables, "study.published"))
     if frame.empty:
         return None
-    colour, shape = told_apart(frame, "of" if frame["of"].nunique() > 1 else None)
+    names = list(frame["of"].unique())
+    colour, shape = told_apart("of", names, **below(names))
     base = alt.Chart(frame).encode(
         alt.X("published:Q", title="published").scale(zero=False).axis(tickCount=4),
         alt.Y("ours:Q", title="ours").scale(zero=False).axis(tickCount=4),
     )
-    points = base.transform_filter("!datum.line").encode(
-        tooltip=["what", *(alt.Tooltip(name, format=".3f") for name in ("published", "ours", "sd")), "n", "holds"], **colour
+    points = (
+        base.transform_filter("!datum.line")
+        .encode(tooltip=["what", *(alt.Tooltip(name, format=".3f") for name in ("published", "ours", "sd")), "n", "holds"])
+        .encode(colour)
     )
     layers = [
-        base.transform_filter("datum.line").mark_line(strokeDash=[4, 3], strokeWidth=1, color=FAINT),
+        base.transform_filter("datum.line").mark_line(strokeDash=[4, 3], strokeWidth=1, color=GREY),
         points.mark_rule(opacity=0.5).encode(alt.Y("low:Q"), alt.Y2("high:Q")),
-        points.mark_point(aria=False, filled=True, size=40, opacity=0.9).encode(**shape),
+        points.mark_point(aria=False, filled=True, size=40, opacity=0.9).encode(shape),
     ]
     panels = alt.Facet("quantity:N", title=None, sort=list(frame["quantity"].unique()))
     chart = alt.layer(*layers).properties(width=PANEL, height=PANEL).facet(panels, columns=3)
@@ -91,18 +93,16 @@ def claims(tables: Tables) -> Chart | None:
     several = len(runs_of(frame)) > 1
     names = frame["run"] + ", " + frame["claim"] if several else frame["claim"]
     frame = renamed(frame.assign(claim=names), shown(names, LONGEST), "claim")
-    frame = renamed(frame, shown(frame["case"], LONGEST), "case")[
+    frame = renamed(frame, shown(frame["case"], BESIDE), "case")[
         ["claim", "case", "bound", "mean", "low", "high", "above", "seeds", "answer"]
     ]
     there = [answer for answer in ANSWERS if (frame["answer"] == answer).any()]
-    colour, shape = marked("answer", ANSWERS, orient="bottom", values=there)
-    cases = alt.Y("case:N", title=None, sort=list(frame["case"].unique())).axis(
-        grid=True, ticks=False, domain=False, labelLimit=260
-    )
+    colour, shape = told_apart("answer", there, ANSWERS, **below(there))
+    cases = alt.Y("case:N", title=None, sort=list(frame["case"].unique())).axis(grid=True, ticks=False, domain=False)
     tips: list[Any] = ["case", *(alt.Tooltip(name, format=".3f") for name in ("mean", "low", "high")), "above", "seeds", "answer"]
     base = alt.Chart(frame).encode(cases, colour, tooltip=tips)
     layers = [
-        alt.Chart(frame).mark_rule(strokeDash=[4, 3], color=FAINT).encode(alt.X("bound:Q")),
+        alt.Chart(frame).mark_rule(strokeDash=[4, 3], color=GREY).encode(alt.X("bound:Q")),
         base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
         base.mark_point(aria=False, filled=True, size=60, opacity=1).encode(alt.X("mean:Q", title=None), shape),
     ]

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, table_of
-from conoscope.figures.lines import told_apart
-from conoscope.figures.typesetting import LABEL, cut
+from conoscope.figures.marks import RUN, below, cut, renamed, runs_shown, shown, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,16 +49,18 @@ def penalty_sweep(tables: Tables) -> Chart | None:
     frame = pd.concat([_rows(tables, title, panel) for title, panel in PANELS.items()]).merge(runs, on="run")
     if frame.empty:
         return None
-    colour, shape = told_apart(frame, "group" if frame["group"].nunique() > 1 else None)
+    frame = renamed(frame, runs_shown(tables, frame), "run")
+    groups = list(frame["group"].unique())
+    colour, shape = told_apart("group", groups, **below(groups, 1))
     base = alt.Chart(frame).encode(
-        alt.X(f"{PENALTY}:O", title="weight λ of the penalty").axis(labelAngle=0, labelOverlap=True), **colour
+        alt.X(f"{PENALTY}:O", title="weight λ of the penalty").axis(labelAngle=0, labelOverlap=True), colour
     )
     layers = [
         base.mark_line().encode(alt.Y("mean(value):Q", title=None).scale(zero=False)),
         base.mark_point(aria=False, filled=True, size=45, opacity=0.8).encode(
             alt.Y("value:Q", title=None).scale(zero=False),
+            shape,
             tooltip=["run", alt.Tooltip(PENALTY, title="λ"), "panel", alt.Tooltip("value", format=".3f")],
-            **shape,
         ),
     ]
     panels = alt.Facet("panel:N", title=None, sort=list(frame["panel"].unique()))
@@ -72,13 +73,13 @@ def _trained(tables: Tables) -> "pd.DataFrame":
     runs = tables["runs"].dropna(subset=PENALTY).drop_duplicates("run")
     differing = [name for name in APART if name in runs and runs[name].nunique(dropna=False) > 1]
     groups = [", ".join(f"{name} {_said(row[name])}" for name in differing) for _, row in runs.iterrows()]
-    return runs.assign(group=groups)[["run", PENALTY, "group"]].astype({PENALTY: float})
+    return renamed(runs.assign(group=groups), shown(groups, RUN), "group")[["run", PENALTY, "group"]].astype({PENALTY: float})
 
 
 def _said(value: Any) -> str:
     import pandas as pd
 
-    return "none" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else cut(str(value), LABEL)
+    return "none" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else cut(value, RUN)
 
 
 def _rows(tables: Tables, title: str, panel: Panel) -> "pd.DataFrame":

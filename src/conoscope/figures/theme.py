@@ -9,23 +9,26 @@ SEQUENTIAL: Final = "viridis"
 """For numbers from low to high."""
 DIVERGING: Final = "blueorange"
 """For numbers on both sides of zero."""
+GREY = "#757d86"
+"""Of text and rules inside a chart, which no style sheet recolours: it reads on white and on black."""
 INK, FAINT, GRID = "#1f2328", "#57606a", "#d8dee4"
 """Of text, of axes, of grids; report/page.css has those of dark pages."""
 WIDTH = 640
 """The widest that a figure of one panel is, in pixels."""
 
 CONFIG: dict[str, Any] = {
+    # No limits of length: names are cut before they come here (see marks.cut).
     "background": "transparent",
     "font": "sans-serif",
     "view": {"stroke": None, "continuousWidth": 420, "continuousHeight": 260},
     "axis": {
         "labelColor": INK, "titleColor": INK, "domainColor": FAINT, "tickColor": FAINT, "gridColor": GRID,
-        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 160,
+        "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 0,
     },
     "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal",
-               "labelLimit": 260, "symbolStrokeWidth": 2},
-    "header": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 240},
-    "title": {"color": INK, "fontSize": 13, "fontWeight": "normal", "anchor": "start"},
+               "labelLimit": 0, "titleLimit": 0, "symbolStrokeWidth": 2},
+    "header": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12, "labelLimit": 0},
+    "title": {"color": INK, "fontSize": 13, "fontWeight": "normal", "anchor": "start", "limit": 0},
     "text": {"fontSize": 11},
     "line": {"strokeWidth": 2},
     "range": {"category": list(PALETTE), "symbol": list(SHAPES)},

@@ -1,37 +1,18 @@
 """Typesetting: words in columns of one width, broken into lines, so that a chart can colour what stands behind each."""
 
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from conoscope.figures.base import Chart
-from conoscope.terminal import printable
+from conoscope.figures.marks import columns_of, cut
 
 WORD, LINE, NAME = 24, 64, 22
 """Columns of a word, of a line, and of the names beside the lines, at most."""
-LABEL = 60
-"""Columns of a name in a legend or a heading: a renderer takes seconds to measure one of ten thousand."""
 COLUMN, ROW = 6.8, 19
 """Pixels of a column and of a row."""
 MARGIN = 0.4
 """Columns that the background of a word is wider, on each side."""
-GREY = "#757d86"
-"""Of text that stands on the page itself: it is read on white and on black."""
-
-
-def columns_of(text: str) -> int:
-    """How many columns a text takes: two for each wide character."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def cut(text: str, columns: int) -> str:
-    """A text that cannot steer what shows it, in at most so many columns."""
-    shown = printable(text)
-    if columns_of(shown) <= columns:
-        return shown
-    kept = [place for place in range(columns) if columns_of(shown[:place]) < columns]
-    return shown[: kept[-1]] + "…"
 
 
 def laid_out(words: Iterable[str]) -> Iterator[tuple[int, int, int]]:

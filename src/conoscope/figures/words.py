@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, name_of
-from conoscope.figures.theme import DIVERGING, INK
-from conoscope.figures.typesetting import GREY, NAME, Page, columns_of, cut
+from conoscope.figures.marks import columns_of, cut
+from conoscope.figures.theme import DIVERGING, GREY, INK
+from conoscope.figures.typesetting import NAME, Page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,8 +65,8 @@ def _examples(frame: "pd.DataFrame") -> Iterator[list[tuple[str, "pd.DataFrame"]
 def _title(run: str, row: "pd.Series[Any]") -> str:
     import pandas as pd
 
-    said = [f"{name} {cut(str(row[name]), 16)}" for name in ("label", "predicted") if not pd.isna(row[name])]
-    return " · ".join([cut(str(row["example"]), 32), *said, *([cut(run, 28)] if run else [])])
+    said = [f"{name} {cut(row[name], 16)}" for name in ("label", "predicted") if not pd.isna(row[name])]
+    return " · ".join([cut(row["example"], 32), *said, *([cut(run, 28)] if run else [])])
 
 
 def _scored(name: str, values: "pd.Series[float]") -> list[dict[str, Any]]:

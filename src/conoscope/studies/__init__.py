@@ -4,8 +4,18 @@
 >>> reproduce("fosse-table-1", "out/table-1")
 """
 
-from conoscope.studies import fosse_table_1, fosse_table_2
+from conoscope.studies import (
+    bonino_gates,
+    course_family,
+    fosse_cones,
+    fosse_table_1,
+    fosse_table_2,
+    kobayashi_norms,
+    many_classes,
+    plausibility,
+)
 from conoscope.studies.base import Study
 
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (fosse_table_1, fosse_table_2)}
+ALL = (fosse_table_1, fosse_table_2, course_family, kobayashi_norms, fosse_cones, plausibility, bonino_gates, many_classes)
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}
 """Every study by name."""

@@ -50,22 +50,30 @@ TAGS = {
     "C": "in the authors' code",
     "N": "printed in an authors' notebook",
     "F": "read by eye off a figure",
+    "R": "recalled, and not verified",
 }
 """How a published figure is known."""
-QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8}
+MINILM = "minilm"
+"""Stands for all-MiniLM-L6-v2, or for the checkpoint that the user names in its place."""
+QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8, "max_length": 64}
 """What the quick form changes of a training."""
+QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 64}
+"""And what it changes of fine-tuning."""
 QUICK_TEXTS = 60
 """How many texts of each split it reads."""
+NEW_BERT = "bert"
+"""Stands for a BERT with the words of the corpus that has learned nothing yet; layers, width and heads are its shape."""
 
 
 @dataclass(frozen=True)
 class Condition:
     """What is trained, or taken as it is, and which texts it is looked at on.
 
-    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies. Without
-    `training`, `model` is taken as it is, and each seed reads a part of the texts of its own (`parts` in all). `texts` is by
-    default the corpus's test split, of which `balanced` takes the first n // C of each class. The quick form runs the condition
-    too where `quick` is set, on bistro where the corpus is not there.
+    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies, and
+    `checkpoint="minilm"`, like `model="minilm"`, for all-MiniLM-L6-v2, or what the user names in its place; `checkpoint="bert"`
+    is a BERT that has learned nothing yet. Without `training`, `model` is taken as it is, and each seed reads a part of the
+    texts of its own (`parts` in all). `texts` is by default the corpus's test split, of which `balanced` takes the first n // C
+    of each class. The quick form runs the condition too where `quick` is set, on bistro where the corpus is not there.
     """
 
     keys: Keys
@@ -82,19 +90,34 @@ class Condition:
         """The corpus and split that the model is looked at on."""
         return self.texts or f"{self.corpus}:test"
 
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether a checkpoint is to be put in the place of `minilm`."""
+        return MINILM in (self.model, self.training and self.training.checkpoint)
+
     def smaller(self) -> "Condition":
         """The same in a form that takes a second, to try the plumbing."""
-        return self if self.training is None else replace(self, training=replace(self.training, **QUICK))
+        if self.training is None:
+            training = Training(checkpoint=NEW_BERT, layers=2, heads=2, learning_rate=1e-3, **QUICK)
+            keys = {**self.keys, "model": "small BERT"}
+            return replace(self, keys=keys, model=None, training=training, corpus="bistro", texts=None, parts=1)
+        changes = QUICK if self.training.checkpoint in (None, NEW_BERT) else QUICK_CHECKPOINT
+        return replace(self, training=replace(self.training, **changes))
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure: what it is of, its value, how it is known (`TAGS`), and how far off it may be, read off a figure."""
+    """A published figure: what it is of, its value, how it is known (`TAGS`), and how far off it may be, read off a figure.
+
+    `model` names the model that it was found in, where ours may be another one: then it stands beside ours, and is not judged;
+    what it says of single layers is left out.
+    """
 
     keys: Keys
     value: float
     tag: str
     tolerance: float = 0.0
+    model: str | None = None
 
 
 @dataclass(frozen=True)

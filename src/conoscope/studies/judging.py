@@ -72,15 +72,23 @@ def compared(means: pd.DataFrame, published: Iterable[Published]) -> pd.DataFram
         here = means
         for name, value in one.keys.items():
             here = here[here[name] == value] if name in here else here.iloc[:0]
-        if len(here) == 1:
-            ours = here.iloc[0]
-            found.append({**one.keys, "published": one.value, "tag": one.tag, "ours": ours["mean"], "sd": ours["sd"],
-                          "n": int(ours["n"]), "holds": _alike(one, ours)})  # fmt: skip
+        if one.model is not None and "layer" in here:
+            here = here[here["model"] == one.model] if "layer" in one.keys else here[here["layer"].isna()]
+        if len(here) == 1 or one.model is not None:
+            found += [_beside(one, ours) for _, ours in here.iterrows()]
     return pd.DataFrame(found)
+
+
+def _beside(one: Published, ours: "pd.Series[Any]") -> dict[str, Any]:
+    of = {} if one.model is None else {"model": ours["model"]}
+    return {**of, **one.keys, "published": one.value, "tag": one.tag, "ours": ours["mean"], "sd": ours["sd"],
+            "n": int(ours["n"]), "holds": _alike(one, ours)}  # fmt: skip
 
 
 def _alike(one: Published, ours: "pd.Series[Any]") -> str:
     count = int(ours["n"])
+    if one.model is not None and one.model != ours["model"]:
+        return f"of {one.model}"
     if count < FEWEST:
         return "too few seeds"
     reach = t_quantile(count - 1) * float(ours["sd"]) * sqrt(1 + 1 / count) + one.tolerance

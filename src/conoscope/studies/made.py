@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -20,7 +21,8 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure
 from conoscope.result import Result
 from conoscope.settings import Training
-from conoscope.studies.base import Condition
+from conoscope.studies.base import NEW_BERT, Condition
+from conoscope.studies.checkpoints import new_bert
 from conoscope.training import Trained, train
 
 GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
@@ -51,10 +53,15 @@ class Made:
     @cached_property
     def texts(self) -> Corpus:
         """What the model is looked at on."""
-        condition, place = self.condition, self.place
-        whole = held(condition.test, place.data_dir)
-        chosen = whole if condition.balanced is None else balanced(whole, least(condition.balanced, place.limit))
-        return chosen.shard(self.seed % condition.parts + 1, condition.parts).first(place.limit)
+        condition, data_dir, limit = self.condition, self.place.data_dir, self.place.limit
+        if condition.balanced is not None:
+            chosen = held_balanced(condition.test, data_dir, least(condition.balanced, limit) or 0)
+        else:
+            chosen = held(condition.test, data_dir, None if limit is None else limit * condition.parts)
+            if chosen.pack is not None and condition.training is None:
+                chosen = chosen.packed(self.model.length, self.model.max_length)
+                chosen = holding(chosen, chosen)
+        return chosen.shard(self.seed % condition.parts + 1, condition.parts).first(limit)
 
     @cached_property
     def trained(self) -> Trained:
@@ -64,8 +71,13 @@ class Made:
             raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
         vectors = glove(place.data_dir) if settings.vectors == "glove" else settings.vectors
         chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
-        learned = {name: split.first(place.limit) for name, split in held_splits(self.condition.corpus, place.data_dir).items()}
-        return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
+        learned = held_splits(self.condition.corpus, place.data_dir, place.limit)
+        if chosen.checkpoint != NEW_BERT:
+            return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
+        with tempfile.TemporaryDirectory() as folder:
+            new_bert(learned["train"], chosen, folder)
+            begun = replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
+            return train({**learned, "test": self.texts}, self._folder(chosen), begun)
 
     @cached_property
     def model(self) -> LoadedModel:
@@ -83,9 +95,17 @@ class Made:
         """The share of `texts` that the trained model gets right."""
         return float(self.trained.scores["test"]["accuracy"])
 
-    def measure(self, *measures: str) -> Result:
+    def measure(self, *measures: str, **options: Any) -> Result:
         """What the measures say of the model on its texts."""
-        return measure(self.model, self.texts, measures, Options(device=self.place.device))
+        return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
+
+    def measure_before(self, *measures: str) -> Result | None:
+        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each; None for a new model."""
+        training = self.condition.training
+        if training is None or training.checkpoint is None:
+            return None
+        how = Options(device=self.place.device, max_length=self.model.max_length)
+        return measure(training.checkpoint, self.texts, measures, how)
 
     def plausibility(self, *maps: str) -> pd.DataFrame:
         """How well maps agree with what people marked; no rows where nobody marked anything."""
@@ -115,12 +135,12 @@ def least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def balanced(corpus: Corpus, count: int | None) -> Corpus:
-    """The first n // C of each class, in the corpus's order."""
-    if count is None:
-        return corpus
-    each, taken, kept = count // len(corpus.labels), Counter[str](), []
+def balanced(corpus: Corpus, count: int) -> Corpus:
+    """The first n // C of each class, in the corpus's order; no more is read than it takes."""
+    each, taken, kept = count // len(corpus.labels), Counter[str](), list[Example]()
     for example in corpus:
+        if len(kept) == each * len(corpus.labels):
+            break
         if example.label is not None and taken[example.label] < each:
             taken[example.label] += 1
             kept.append(example)
@@ -134,17 +154,23 @@ def holding(corpus: Corpus, examples: Iterable[Example]) -> Corpus:
 
 
 @cache
-def held(spec: str, data_dir: str | None) -> Corpus:
-    """A corpus that is read once for all the runs of a process."""
-    corpus = load_corpus(spec, data_dir=data_dir)
+def held(spec: str, data_dir: str | None, limit: int | None = None) -> Corpus:
+    """A corpus, or as much of it as is asked for, that is read once for all the runs of a process."""
+    corpus = load_corpus(spec, data_dir=data_dir).first(limit)
     return corpus if corpus.pack is not None else holding(corpus, corpus)
 
 
 @cache
-def held_splits(spec: str, data_dir: str | None) -> dict[str, Corpus]:
+def held_balanced(spec: str, data_dir: str | None, count: int) -> Corpus:
+    """The first texts of each class, read once for all the runs of a process."""
+    return balanced(load_corpus(spec, data_dir=data_dir), count)
+
+
+@cache
+def held_splits(spec: str, data_dir: str | None, limit: int | None = None) -> dict[str, Corpus]:
     """What to train on and to stop by, read once for all the runs of a process."""
     splits = splits_of(spec, data_dir=data_dir)
-    return {name: holding(splits[name], splits[name]) for name in ("train", "validation")}
+    return {name: holding(splits[name], splits[name].first(limit)) for name in ("train", "validation")}
 
 
 def glove(data_dir: str | None) -> str:

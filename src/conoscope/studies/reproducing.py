@@ -9,6 +9,7 @@ from conoscope.errors import MeasureError, one_of
 from conoscope.result import make_folder
 from conoscope.studies import STUDIES
 from conoscope.studies.base import QUICK_TEXTS, Condition, Study
+from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
 from conoscope.studies.records import Record, recorded, write_record
 from conoscope.studies.running import jobs_of, kept, run_all
@@ -18,7 +19,10 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True)
 class Reproducing:
-    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores."""
+    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores.
+
+    `model` is the checkpoint that is fine-tuned or taken as it is where a study says MiniLM.
+    """
 
     seeds: int | None = None
     limit: int | None = None
@@ -26,6 +30,7 @@ class Reproducing:
     jobs: int | None = None
     quick: bool = False
     data_dir: str | None = None
+    model: str | None = None
     keep_models: bool = False
     progress: bool = False
 
@@ -57,8 +62,8 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
 
 def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:
     if chosen.quick:
-        some = [condition.smaller() for condition in study.conditions if condition.quick]
-        return list(on_bistro_where_absent(some, chosen.data_dir))
+        some = without_checkpoint([condition.smaller() for condition in study.conditions if condition.quick], chosen.model)
+        return list(on_bistro_where_absent(with_checkpoint(some, chosen.model), chosen.data_dir))
     for condition in study.conditions:
         require_data(condition, chosen.data_dir)
-    return study.conditions
+    return list(with_checkpoint(study.conditions, chosen.model))

@@ -19,6 +19,8 @@ from conoscope.studies.base import Condition, Study
 from conoscope.studies.made import Made, Place
 from conoscope.terminal import Progress
 
+FINE_TUNING = 10
+"""What it costs, in layers of a small model."""
 _STOPPED = Event()
 
 
@@ -36,7 +38,7 @@ class Job:
     def cost(self) -> int:
         """Roughly how long it takes, beside others: the dear ones begin first, lest everything wait for the last of them."""
         training = self.condition.training
-        return 0 if training is None else training.layers or 1
+        return 0 if training is None else FINE_TUNING if training.checkpoint is not None else training.layers or 1
 
     def __str__(self) -> str:
         return ", ".join((self.study, *(f"{name} {value}" for name, value in self.condition.keys.items()), f"seed {self.seed}"))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from conoscope.studies.contrasts import words
 from conoscope.studies.records import Record, what_of
 
 
@@ -17,6 +18,7 @@ def _lines(record: Record) -> Iterator[str]:
     yield from (f"- {sentence}" for sentence in record["differs"])
     yield ""
     yield from aligned([HEAD, *(cells(row) for row in record["published"])] if record["published"] else [])
+    yield from aligned([] if record["published"] else [MEANS_HEAD, *map(mean_cells, record["means"])])
     yield ""
     for claim in record["claims"]:
         yield f"{claim['name']}: {claim['statement']} {claim['answer'].capitalize()}."
@@ -25,6 +27,7 @@ def _lines(record: Record) -> Iterator[str]:
         yield "\nThe quick form tries the plumbing: its numbers say nothing of the claims."
 
 
+MEANS_HEAD = ("", "ours", "seeds")
 HEAD = ("", "published", "ours", "holds?")
 CASE_HEAD = ("", "mean", "95 % interval", "seeds", "holds?")
 
@@ -33,6 +36,13 @@ def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """A published figure beside ours: mean ± sd over seeds."""
     spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
     return what_of(row), f"{row['published']:.3f} [{row['tag']}]", f"{row['ours']:.3f}{spread}", row["holds"]
+
+
+def mean_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A number of ours, of a study without published ones: mean ± sd over seeds."""
+    what = words({name: value for name, value in row.items() if name not in ("mean", "sd", "n", "values")})
+    spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
+    return what, f"{row['mean']:.3f}{spread}", str(row["n"])
 
 
 def case_cells(case: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from conoscope.corpora import Example, load_corpus
+from conoscope.explaining.records import Explanation
+from conoscope.loading import load_model
+from conoscope.settings import Training
+from conoscope.studies import STUDIES
+from conoscope.studies.base import NEW_BERT
+from conoscope.studies.bonino_reading import _answers
+from conoscope.studies.checkpoints import new_bert
+from conoscope.studies.judging import judged
+from conoscope.studies.reproducing import Reproducing, reproduce
+from conoscope.studies.spike_domains import DOMAINS, places, shares, variety
+
+STUDY = STUDIES["bonino-gates"]
+CLAIMS = {claim.name: claim for claim in STUDY.claims}
+WORDS = 425
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_domain_is_the_k_mers_that_hold_one_of_its_bases(domain: str) -> None:
+    first, last = DOMAINS[domain]
+    bases = set(range(3 * (first - 1), 3 * last))
+    assert places(domain, WORDS).tolist() == [bool(bases & set(range(9 * word, 9 * word + 12))) for word in range(WORDS)]
+
+
+def test_what_lies_in_the_rbd_is_of_it_and_of_s1_alone() -> None:
+    found = dict(shares(places("RBD", WORDS).astype(float)))
+    assert found["RBD"] == found["S1"] == 1
+    assert found["S2"] == found["NTD"] == 0
+    assert dict(shares(np.ones(WORDS)))["RBD"] == pytest.approx(75 / 425, abs=1 / 425)
+    assert not dict(shares(np.zeros(WORDS)))
+
+
+def test_variety_is_the_entropy_of_a_place() -> None:
+    assert variety([("a", "b"), ("a", "c")]).tolist() == pytest.approx([0, np.log(2)])
+
+
+def told(text: str, label: str, predicted: str) -> Explanation:
+    return Explanation(Example(text, label), predicted, np.ones(1, dtype=bool), {}, "m")
+
+
+def test_accuracy_has_the_cap_of_equal_texts_and_classes_their_own_scores() -> None:
+    given = [told("t", "a", "a"), told("t", "a", "a"), told("t", "b", "a"), told("u", "b", "b")]
+    found = {(row["quantity"], row.get("class")): row["value"] for row in _answers(given, ("a", "b", "absent"))}
+    assert found["accuracy", None] == found["cap", None] == 0.75
+    assert found["accuracy.of_cap", None] == 1
+    assert (found["found", "a"], found["found", "b"], found["found", None]) == (1, 0.5, 0.75)
+    assert (found["specificity", "a"], found["specificity", "b"]) == (0.5, 1)
+    assert found["f1", "a"] == pytest.approx(0.8)
+    assert found["taken", "b"] == 1
+    assert ("found", "absent") not in found
+
+
+def rows(**numbers: float) -> pd.DataFrame:
+    """Three seeds that differ a little; `cone_2` is the cone index of layer 2, `RBD_attention` what a domain has."""
+    made = []
+    for name, value in numbers.items():
+        head, _, tail = name.partition("_")
+        keys = {"cone": {"quantity": "cone.hidden", "layer": tail}, "heads": {"quantity": "heads", "gate": tail}}.get(
+            head, {"quantity": tail, "domain": head} if tail else {"quantity": name.replace("of", "accuracy.of_cap")}
+        )
+        made += [{**keys, "value": value + seed * 1e-4, "seed": seed, "model": "m"} for seed in range(3)]
+    found = pd.DataFrame(made).reindex(columns=["model", "seed", "quantity", "layer", "gate", "domain", "class", "value"])
+    return found.assign(layer=found["layer"].astype(float))
+
+
+@pytest.mark.parametrize(
+    ("claim", "holding", "failing"),
+    [
+        ("accuracy", {"of": 0.95}, {"of": 0.8}),
+        ("cones", {"cone_0": 0.1, "cone_1": 0.05, "cone_2": 0.6}, {"cone_0": 0.3, "cone_1": 0.6, "cone_2": 0.2}),
+        ("several", {"kinds": 3}, {"kinds": 0.9}),
+        ("captioned", {"heads_open": 2, "heads_directional": 1}, {"heads_open": 0, "heads_directional": 0.1}),
+        ("domains", {"RBD_attention": 0.4, "RBD_words": 0.2}, {"RBD_attention": 0.1, "RBD_words": 0.2}),
+    ],
+)
+def test_a_claim_holds_or_not(claim: str, holding: dict[str, float], failing: dict[str, float]) -> None:
+    assert judged(CLAIMS[claim], rows(**holding)).answer == "holds"
+    assert judged(CLAIMS[claim], rows(**failing)).answer == "does not hold"
+
+
+def test_the_published_accuracy_is_that_of_1067_texts() -> None:
+    (one,) = STUDY.published
+    assert (round(one.value, 4), one.tag, one.model) == (0.985, "N", "bert-base-cased")
+
+
+def test_a_new_bert_is_of_its_seed_and_shape(tmp_path: Path) -> None:
+    corpus = load_corpus("bistro:train").first(40)
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        new_bert(corpus, Training(checkpoint=NEW_BERT, layers=3, width=16, heads=2, seed=seed), str(tmp_path / name))
+    one, same, other = (load_model(tmp_path / name, device="cpu").module for name in ("one", "same", "other"))
+    weights = [model.get_input_embeddings().weight for model in (one, same, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    assert (one.config.num_hidden_layers, one.config.hidden_size, one.config.num_attention_heads) == (3, 16, 2)
+
+
+def test_the_quick_form_reads_both_models(tmp_path: Path) -> None:
+    options = Reproducing(quick=True, seeds=1, jobs=1, device="cpu", data_dir=str(tmp_path))
+    means = reproduce("bonino-gates", tmp_path / "out", options)["means"]
+    for model, heads in (("pure-attention", 12), ("small BERT", 16)):
+        mine = [row for row in means if row["model"] == model]
+        assert sum(row["mean"] for row in mine if row["quantity"] == "heads") >= heads
+        for site in ("query", "key", "value"):
+            bins = [row["mean"] for row in mine if row["quantity"] == f"histogram.{site}"]
+            assert sum(bins) == pytest.approx(1, abs=1e-3)
+        assert all(0 <= row["mean"] <= 1 for row in mine if row["quantity"].startswith("cone."))
