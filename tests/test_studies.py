@@ -170,7 +170,6 @@ def test_a_balanced_subset_has_the_first_texts_of_each_class() -> None:
     found = balanced(texts, 7)
     assert [example.text for example in found] == [f"text {n}" for n in range(6)]
     assert len(found) == 6
-    assert balanced(texts, None) is texts
 
 
 def test_seeds_of_a_model_that_is_taken_as_it_is_read_parts_of_their_own() -> None:
