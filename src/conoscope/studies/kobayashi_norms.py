@@ -134,9 +134,9 @@ STUDY = Study(
     meaning="MiniLM discounts as BERT does, but not the same tokens. [CLS] plays the part that [SEP] has in BERT: a quarter of "
     "all weight goes to it, and hardly anything of it is mixed in, since its f(x) is short. [SEP] and punctuation get little "
     "weight here; their f(x) is shorter than that of words, though not by so much that they have less of what is mixed in than "
-    "of weight: what [CLS] does not give, all others share. Rare tokens have longer vectors, as published (.74 and .75). So has the "
-    "main point of 2021 come out: with residual and normalisation a layer mixes in a quarter, not nearly all. It does not mix "
-    "less the deeper it lies: the last of the six layers mixes most.",
+    "of weight: what [CLS] does not give, all others share. Rare tokens have longer vectors, as published (.74 and .75). So has "
+    "the main point of 2021 come out: with residual and normalisation a layer mixes in a quarter, not nearly all. It does not "
+    "mix less the deeper it lies: the last of the six layers mixes most.",
     differs=(
         "The model is all-MiniLM-L6-v2, 6 layers of 12 heads, 384 wide, distilled and tuned for sentence vectors; published "
         "figures are of bert-base-uncased, 12 layers, and stand beside ours without a verdict. --model names another.",
