@@ -10,15 +10,16 @@ FORMATS = (".svg", ".pdf", ".png", ".html", ".json")
 
 
 def save(chart: Chart, path: str | Path) -> Path:
-    """Write a chart in the form that the ending names."""
+    """Write a chart in the form that the ending names; on white, as paper is, save for the spec."""
     import altair as alt
 
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
         raise OutputError(f"no figure can be written as {target.name!r}; give an ending of {one_of(FORMATS)}")
     try:
+        on_white = chart if target.suffix.lower() == ".json" else chart.properties(background="white")
         with alt.data_transformers.disable_max_rows():
-            chart.save(str(target), **({"inline": True} if target.suffix.lower() == ".html" else {}))
+            on_white.save(str(target), **({"inline": True} if target.suffix.lower() == ".html" else {}))
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
     return target

@@ -138,4 +138,11 @@ STUDY = Study(
         "In pure-attention all [CLS] have one length, so that the class can only be told by direction there.",
         "Published figures are single runs without a seed; medians are read off figures, to ±.02.",
     ),
+    meaning=(
+        "Direction tells the class, and fine-tuning makes it so: on IMDB the gap between the own class's direction and "
+        "the other grows from .003 to 1.01, the nearest cone is right as often as the model and agrees with it on 98 to "
+        "99 % of IMDB, newsgroups and Yelp-HAT, and lengths tell little. Over twenty newsgroups cosine and accuracy go "
+        "together as published (.82, published .86). Where the model is unsure (HateXplain from scratch, accuracy .61) "
+        "nearest cone and model agree on 83 % only. Reviews of Yelp-HAT are apart, but not opposite as published."
+    ),
 )

@@ -111,4 +111,11 @@ STUDY = Study(
         "778 reviews, cut anew in each run. Published embeddings of Yelp-HAT count [CLS] in by mistake, and are not compared.",
         "Published figures are single runs without a seed.",
     ),
+    meaning=(
+        "The shape of the claim is there on HateXplain: values gather from the first layer to the last in every deep "
+        "model and with every seed, and keys do so in the model of five layers. It is weaker than published (.68 for the "
+        "values of layer 5, not .99), and on Yelp-HAT it is not there for keys, whose SIM is largest in the first layer, "
+        "while that of values grows with three layers and in most seeds with more. The published .96 to .99 of five "
+        "layers are not near any of our runs, though the accuracies agree: narrow cones are not needed for them."
+    ),
 )

@@ -142,4 +142,10 @@ STUDY = Study(
         "Weights of the penalty from 1 to 6 are those of an earlier sweep of the authors, in another notebook.",
         "Published figures are single runs without a seed.",
     ),
+    meaning=(
+        "Values answer sharper attention by gathering, as published, on HateXplain and e-SNLI: in each of the ten runs "
+        "SIM of values rises in step as entropy falls. On Yelp-HAT it does not until accuracy is lost. Our models need a "
+        "weight of 0.1 for what the published ones did at 1e-4: below 0.01 nothing moves. Beyond 1 accuracy breaks down "
+        "and keys spread. Attention is sharpened by longer queries (8 to 21 on HateXplain) more than by longer keys."
+    ),
 )

@@ -124,4 +124,10 @@ STUDY = Study(
         "can be (`simplex`), and what random ones have in that width (`random`).",
     ),
     seeds=3,
+    meaning=(
+        "As many as a hundred classes keep directions that are orthogonal on the whole in 64 dimensions, and the nearest "
+        "one is enough to classify. But the closest two draw nearer with the number of classes: up to ten they stand "
+        "nearer to as far apart as can be than to random ones, from fifty on it is the other way round, and the real "
+        "newsgroups have pairs that nearly share a direction (.75) although the model tells them apart."
+    ),
 )

@@ -8,10 +8,12 @@ from conoscope.figures import FIGURES, save
 from conoscope.studies.base import TAGS
 from conoscope.studies.records import Record, tables_of
 from conoscope.studies.reproducing import study_of
-from conoscope.studies.telling import CASE_HEAD, HEAD, case_cells, cells
+from conoscope.studies.telling import CASE_HEAD, HEAD, MEANS_HEAD, case_cells, cells, mean_cells
 
 DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
 """The figures of a page."""
+PER_CLASS = {"found": "found", "f1": "F1", "specificity": "specificity"}
+"""What is told of single classes."""
 
 
 def write_page(record: Record, path: str | Path) -> Path:
@@ -31,7 +33,7 @@ def write_page(record: Record, path: str | Path) -> Path:
 
 def page_of(record: Record, figures: Iterable[str], stem: str) -> str:
     """The page as text: a pure function of the record, and of what the study says that it means."""
-    return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_making(record), ""))
+    return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_classes(record), *_making(record), ""))
 
 
 def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
@@ -55,7 +57,27 @@ def _published(record: Record) -> Iterator[str]:
         yield "Ours is mean ± standard deviation over seeds. A published figure, mostly a single run, holds where it lies within"
         yield f"what 95 of 100 single runs of ours would. {known}."
         yield ""
+    else:
+        yield from ("## Means over seeds", "")
+        yield from _table(MEANS_HEAD, [mean_cells(row) for row in record["means"]])
     yield from ("## Where ours differs", "", *(f"- {sentence}" for sentence in record["differs"]), "")
+
+
+def _classes(record: Record) -> Iterator[str]:
+    """How well each class is told, where a study says it."""
+    told = [row for row in record["means"] if row["quantity"] in PER_CLASS and "class" in row]
+    for model in dict.fromkeys(row.get("model", "") for row in told):
+        here = {(row["class"], row["quantity"]): row["mean"] for row in told if row.get("model", "") == model}
+        yield from (f"## Classes{f': {model}' if model else ''}", "", "Means over seeds.", "")
+        classes = dict.fromkeys(name for name, _ in here)
+        yield from _table(
+            ("class", *PER_CLASS.values()),
+            [(name, *(_number(here.get((name, quantity))) for quantity in PER_CLASS)) for name in classes],
+        )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
 def _making(record: Record) -> Iterator[str]:
