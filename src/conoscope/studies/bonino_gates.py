@@ -102,9 +102,9 @@ STUDY = Study(
     ),
     seeds=3,
     meaning=(
-        "Clades are told with an accuracy of .91, where identical spikes allow .99, and cones narrow with depth in pure-attention. The "
-        "gates of the paper are not there: small models trained from scratch on 2,169 spikes have heads of no clear kind, "
-        "but for some directional ones in the small BERT. Attention leans to the receptor-binding domain, where the "
-        "spikes differ; three seeds leave most of it open."
+        "Clades are told with an accuracy of .91, where identical spikes allow .99, and cones narrow with depth in "
+        "pure-attention. The gates of the paper are not there: small models trained from scratch on 2,169 spikes have "
+        "heads of no clear kind, but for some directional ones in the small BERT. Attention leans to the receptor-binding "
+        "domain, where the spikes differ; three seeds leave most of it open."
     ),
 )
