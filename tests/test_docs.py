@@ -15,6 +15,7 @@ from conoscope.corpora import CORPORA
 from conoscope.figures import FIGURES
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
+from conoscope.studies import STUDIES
 from conoscope.studies.pages import write_page
 from conoscope.studies.records import read_record
 
@@ -49,6 +50,13 @@ def test_every_command_is_in_the_readme_and_every_option_says_what_it_does(name:
     assert f"conoscope {name}" in README
     commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
     assert all(option.help for option in commands.choices[name]._actions)
+
+
+def test_every_study_was_run_in_full_and_is_on_the_page_of_studies() -> None:
+    assert {path.stem for path in (ROOT / "results").glob("*.json")} == set(STUDIES)
+    listed = (ROOT / "docs" / "studies" / "README.md").read_text()
+    assert all(f"[{name}]({name}.md)" in listed for name in STUDIES)
+    assert not any(json.loads(path.read_text())["quick"] for path in (ROOT / "results").glob("*.json"))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)

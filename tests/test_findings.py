@@ -50,7 +50,7 @@ def said(**tables: pd.DataFrame) -> str:
     [
         (0.97, "Values of layer 2 point nearly one way: SIM 0.97, where 1 is one direction."),
         (0.5, "Values of layer 2 gather in a wide cone: SIM 0.50, where 1 is one direction."),
-        (0.3, "No narrow cone: hidden states, keys and values have a SIM of at most 0.30 (values of layer 2)."),
+        (0.3, "Hidden states, keys and values lie in no narrow cone: their SIM is at most 0.30 (values of layer 2)."),
     ],
 )
 def test_the_narrowest_cone_is_that_of_hidden_states_keys_or_values_after_the_embedding(value: float, sentence: str) -> None:
@@ -60,7 +60,7 @@ def test_the_narrowest_cone_is_that_of_hidden_states_keys_or_values_after_the_em
 def test_whole_vectors_go_before_means_over_heads() -> None:
     heads = [{"site": "key", "head": head, "value": value} for head, value in ((1, 0.9), (2, 0.5))]
     assert "keys of layer 1 gather in a wide cone: SIM 0.70" in said(sim=table(*heads)).lower().replace("sim", "SIM")
-    assert "SIM of at most 0.10" in said(sim=table(*heads, {"site": "key", "value": 0.1}))
+    assert "SIM is at most 0.10" in said(sim=table(*heads, {"site": "key", "value": 0.1}))
 
 
 def test_the_direction_tells_the_class_where_it_beats_chance_by_more_than_its_error() -> None:
@@ -74,7 +74,9 @@ def test_the_direction_tells_the_class_where_it_beats_chance_by_more_than_its_er
 
 
 def test_a_model_that_does_not_answer_agrees_with_nothing() -> None:
-    assert "agrees" not in said(class_cones__nearest=nearest(0.9, agreement=float("nan")))
+    silent = said(class_cones__nearest=nearest(0.9, agreement=float("nan"), model=float("nan")))
+    assert "agrees" not in silent
+    assert silent.startswith("The direction of the vector that stands for a text tells the class")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,8 @@ def test_a_model_that_does_not_answer_agrees_with_nothing() -> None:
         (("mixed",), "Among one head there is no gate of a known kind, 1 of no clear kind."),
         (("closed", "mixed"), "Among 2 heads there is 1 closed gate, 1 of no clear kind."),
         (("closed", "closed + instance", "open"), "Among 3 heads there are 2 closed, 1 instance and 1 open gates."),
+        (("open", "cluster"), "Among 2 heads there are 1 open and 1 cluster gates."),
+        (("open", "cluster", "closed", "instance"), "Among 4 heads there are 1 open, 1 cluster, 1 closed and 1 other gates."),
     ],
 )
 def test_gates_are_counted_by_kind(names: tuple[str, ...], sentence: str) -> None:
@@ -121,24 +125,41 @@ def test_entropy_is_a_mean_over_heads_of_all_rows() -> None:
 
 def test_the_other_sentences() -> None:
     rank = [{"site": "hidden", "layer": layer, "value": value, "width": 384} for layer, value in ((0, 300.0), (6, 23.4))]
-    assert said(effective_rank=table(*rank)) == "Hidden states of the last layer use 23 of 384 directions (effective rank)."
+    assert find({"effective_rank": table(*rank, n=3000)}) == []
+    assert (
+        said(effective_rank=table(*rank, n=4000)) == "Hidden states of the last layer use 23 of 384 directions (effective rank)."
+    )
     mixing = [{"kind": "all", "method": method, "value": value} for method, value in (("attn_w", 0.9), ("attnresln_n", 0.2))]
     assert said(mixing=table(*mixing)) == (
         "Of what leaves an attention block 20 % comes from other tokens, the rest is the token itself."
     )
     frequent = {"what": "norm", "by": "corpus", "tokens": "all"}
     assert said(frequency=table({**frequent, "layer": None, "value": 0.7}, {**frequent, "value": -0.1})) == (
-        "More is taken from rare tokens: frequency rank and norm have a correlation of 0.70."
+        "More is taken from rare tokens: frequency rank and norm, means over layers, have a correlation of 0.70."
     )
+    assert "hardly depends" in said(frequency=table({**frequent, "layer": None, "value": 0.05}))
     marks = {"metric": "auroc", "average": "micro", "low": 0.6, "high": 0.7}
     judged = table(*({**marks, "map": name, "value": value} for name, value in (("a", 0.65), ("b", 0.6), ("random", 0.9))))
-    assert said(plausibility=judged) == "Of 2 maps a is nearest to what people marked: AUROC 0.65 (0.60 to 0.70; 0.5 is chance)."
+    assert said(plausibility=judged) == (
+        "The best of 2 maps, a, agrees with what people marked: AUROC 0.65 (0.60 to 0.70; 0.5 is chance)."
+    )
+    for ends, how in (((0.3, 0.4), "runs against"), ((0.4, 0.6), "cannot be told from chance by")):
+        one = {**marks, "map": "a", "value": sum(ends) / 2, "low": ends[0], "high": ends[1]}
+        assert said(plausibility=table(one)).startswith(f"A {how} what people marked: ")
 
 
 def test_several_runs_stand_side_by_side() -> None:
     both = pd.concat((sim(0.3).assign(run="before"), sim(0.97).assign(run="after")))
     assert find({"sim": both}) == [
         Finding("The narrowest cone (SIM): before 0.30 (values of layer 2); after 0.97 (values of layer 2).", "sim")
+    ]
+
+
+def test_where_there_are_several_runs_a_sentence_says_of_which_it_is() -> None:
+    tables = {"sim": sim(0.97).assign(run="one"), "gates.names": gates("open").assign(run="other")}
+    assert [found.text for found in find(tables)] == [
+        "The narrowest cone (SIM): one 0.97 (values of layer 2).",
+        "Gates: other 1 open gate, of one head.",
     ]
 
 

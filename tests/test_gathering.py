@@ -9,7 +9,7 @@ from conoscope.cli import main
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
 from conoscope.figures.marks import columns_of
-from conoscope.gathering import gather, read_explanations, together
+from conoscope.gathering import Run, _named, gather, read_explanations, together
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options, measure
 from conoscope.result import Result
@@ -46,6 +46,21 @@ def test_one_run_is_called_by_its_model_and_equal_ones_are_numbered(measured: Pa
     assert len({run.name for run in gather([result, result, result])}) == 3
     folder = Result(result.tally, {**result.provenance, "model": {**result.provenance["model"], "name": "/runs/seed-0/model"}})
     assert gather([folder])[0].name == "seed-0/model"
+
+
+def of(result: Result, table: str, name: str, weights: str, corpus: str) -> Run:
+    provenance = {"model": {"name": name, "hash": weights}, "corpus": {"name": corpus, "split": "test"}}
+    return Run("", "", provenance, {table: result["sim"]})
+
+
+def test_one_name_is_of_one_model_and_one_corpus(measured: Path) -> None:
+    result = Result.load(measured)
+    one = of(result, "sim", "a/tuned", "1", "imdb")
+    assert {run.name for run in _named([("", one), ("", of(result, "gates", "b/tuned", "1", "imdb"))])} == {"tuned"}
+    corpora = _named([("", one), ("", of(result, "gates", "a/tuned", "1", "bistro"))])
+    assert [run.name for run in corpora] == ["tuned on imdb:test", "tuned on bistro:test"]
+    assert len({run.name for run in _named([("", one), ("", of(result, "gates", "b/tuned", "2", "imdb"))])}) == 2
+    assert [run.name for run in _named([("", of(result, "sim", ".", "1", "imdb"))])] == ["."]
 
 
 def test_runs_may_be_given_names(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from conoscope.explaining_arguments import explain_options, faithfulness_options
 from conoscope.shared_arguments import Named, count, data_options, kind, layers, positive, rate, seed, seeds, shard, weight
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("train on the built-in corpus, measure, print and write the tables", "conoscope demo"),
+    "demo": ("train on the built-in corpus, measure, print tables, write the report", "conoscope demo"),
     "train": ("train a self-attention classifier", "conoscope train bistro -o runs/pure --layers 3"),
     "measure": ("measure a model on a corpus", "conoscope measure runs/pure bistro:test -m sim -o out/"),
     "merge": ("add up results that were measured in shards", "conoscope merge part-1/ part-2/ -o out/"),

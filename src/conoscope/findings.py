@@ -15,6 +15,10 @@ NARROW, WIDE = 0.8, 0.4
 APART = 0.05
 """From which difference on weight and norm tell different stories."""
 SHOWN_GATES = 3
+ENOUGH = 8
+"""Vectors for each coordinate that an effective rank needs; of fewer it reads low."""
+CHANCE, HARDLY = 0.5, 0.1
+"""The AUROC of chance, and from which correlation on one is worth a word."""
 SITES = {"hidden": "hidden states", "key": "keys", "value": "values"}
 KINDS = {
     "cls": "the classifying token",
@@ -66,7 +70,8 @@ def find(tables: Tables) -> list[Finding]:
 def _found(question: Question, tables: Tables) -> Iterator[Finding]:
     frame = table_of(tables, question.table)
     facts = {run: fact for run in runs_of(frame) if (fact := question.look(_of_run(tables, run))) is not None}
-    if len(facts) == 1 and len(runs_of(frame)) == 1:
+    every = {run for table in tables.values() if "run" in table for run in runs_of(table)}
+    if len(facts) == 1 and len(every) < 2:
         yield Finding(next(iter(facts.values())).sentence, question.figure)
     elif facts:
         said = "; ".join(f"{run} {fact.short}" for run, fact in facts.items())
@@ -84,10 +89,10 @@ def _cone(tables: Tables) -> Fact | None:
     if means.empty:
         return None
     # Whole vectors where there are, else the mean over heads.
-    row = means[means["heads"] == means["heads"].min()].sort_values("value").iloc[-1]
+    row = means[means["heads"] == means.groupby("site")["heads"].transform("min")].sort_values("value").iloc[-1]
     of, value = f"{SITES[row['site']]} of layer {row['layer']}", row["value"]
     if value < WIDE:
-        said = f"No narrow cone: hidden states, keys and values have a SIM of at most {value:.2f} ({of})."
+        said = f"Hidden states, keys and values lie in no narrow cone: their SIM is at most {value:.2f} ({of})."
     else:
         how = "point nearly one way" if value >= NARROW else "gather in a wide cone"
         said = f"{_capital(of)} {how}: SIM {value:.2f}, where 1 is one direction."
@@ -106,8 +111,9 @@ def _classes(tables: Tables) -> Fact | None:
     tells = "tells" if row["value"] - NORMAL * row["sd"] / row["n"] ** 0.5 > least else "hardly tells"
     agrees = "" if isnan(row["agreement"]) else f" and agrees with the model on {_percent(row['agreement'])}"
     length = f", length alone {_percent(controls['norm'])}" if "norm" in controls else ""
+    what = "the vector that stands for a text" if isnan(row["model"]) else "what the classifier reads"
     return Fact(
-        f"The direction of what the classifier reads {tells} the class: the nearest class direction is right for "
+        f"The direction of {what} {tells} the class: the nearest class direction is right for "
         f"{_percent(row['value'])} of examples{agrees} (chance {_percent(row['chance'])}{length}).",
         f"{_percent(row['value'])} (chance {_percent(row['chance'])})",
     )
@@ -117,14 +123,16 @@ def _gates(tables: Tables) -> Fact | None:
     names = list(table_of(tables, "gates.names")["gates"])
     counted = Counter(gate for kinds in names for gate in kinds.split(" + ") if gate != MIXED)
     parts = [f"{count} {gate}" for gate, count in counted.most_common(SHOWN_GATES)]
-    said = f"{_listed(parts)} {'gate' if list(counted.values()) == [1] else 'gates'}" if parts else "no gate of a known kind"
+    rest = counted.total() - sum(count for _, count in counted.most_common(SHOWN_GATES))
+    parts += [f"{rest} other"] if rest else []
+    said = f"{_listed(parts)} {'gate' if counted.total() == 1 else 'gates'}" if parts else "no gate of a known kind"
     mixed = f", {names.count(MIXED)} of no clear kind" if MIXED in names else ""
     heads = "one head" if len(names) == 1 else f"{len(names)} heads"
     return Fact(f"Among {heads} there {_are(counted)} {said}{mixed}.", f"{said}{mixed}, of {heads}")
 
 
 def _are(counted: Counter[str]) -> str:
-    return "is" if not counted or counted.most_common(1)[0][1] == 1 else "are"
+    return "is" if counted.total() < 2 else "are"
 
 
 def _norms(tables: Tables) -> Fact | None:
@@ -163,6 +171,8 @@ def _rank(tables: Tables) -> Fact | None:
     if frame.empty:
         return None
     row = frame.sort_values("layer").iloc[-1]
+    if row["n"] < ENOUGH * row["width"]:
+        return None
     used = f"{row['value']:.0f} of {row['width']}"
     return Fact(f"Hidden states of the last layer use {used} directions (effective rank).", used)
 
@@ -183,9 +193,11 @@ def _plausibility(tables: Tables) -> Fact | None:
     if frame.empty:
         return None
     row = frame.sort_values("value").iloc[-1]
-    which = f"Of {len(frame)} maps {row['map']} is nearest" if len(frame) > 1 else f"{_capital(row['map'])} comes near"
+    which = f"the best of {len(frame)} maps, {row['map']}," if len(frame) > 1 else f"{row['map']}"
+    how = "agrees with" if row["low"] > CHANCE else "runs against" if row["high"] < CHANCE else "cannot be told from chance by"
     return Fact(
-        f"{which} to what people marked: AUROC {row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f}; 0.5 is chance).",
+        f"{_capital(which)} {how} what people marked: AUROC {row['value']:.2f} ({row['low']:.2f} to {row['high']:.2f}; 0.5 is "
+        "chance).",
         f"{row['value']:.2f} ({row['map']})",
     )
 
@@ -196,8 +208,13 @@ def _frequency(tables: Tables) -> Fact | None:
     if frame.empty:
         return None
     value = frame["value"].iloc[0]
-    which = "rare" if value > 0 else "frequent"
-    return Fact(f"More is taken from {which} tokens: frequency rank and norm have a correlation of {value:.2f}.", f"{value:.2f}")
+    which = (
+        f"More is taken from {'rare' if value > 0 else 'frequent'} tokens"
+        if abs(value) >= HARDLY
+        else ("What is taken from a token hardly depends on how frequent it is")
+    )
+    said = f"{which}: frequency rank and norm, means over layers, have a correlation of {value:.2f}."
+    return Fact(said, f"{value:.2f}")
 
 
 def _capital(text: str) -> str:

@@ -117,7 +117,7 @@ def read_explanations(path: Path) -> "pd.DataFrame":
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 number += 1
-                rows += _words_of(json.loads(line))
+                rows += _words_of(json.loads(line)) if line.strip() else []
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         at = f", line {number}" if number else ""
         raise OutputError(
@@ -147,8 +147,7 @@ def _named(runs: list[tuple[str, Run]]) -> list[Run]:
     kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
     for kind in kinds:
         names = [name or kind(run) for name, run in runs]
-        seen = [(name, table) for name, (_, run) in zip(names, runs, strict=True) for table in run.tables]
-        if len(seen) == len(set(seen)):
+        if _apart(names, [run for _, run in runs]):
             break
     else:
         names = [f"{number}: {name}" for number, name in enumerate(names, 1)]
@@ -156,11 +155,25 @@ def _named(runs: list[tuple[str, Run]]) -> list[Run]:
     return [replace(run, name=short[name]) for name, (_, run) in zip(names, runs, strict=True)]
 
 
+def _apart(names: Sequence[str], runs: Sequence[Run]) -> bool:
+    """Whether what stands under one name is of one model and one corpus, as far as that is known, and no table is there twice."""
+    told: dict[tuple[str, str], Any] = {}
+    for name, run in zip(names, runs, strict=True):
+        model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
+        facts = {"model": model.get("hash"), "corpus": (corpus.get("name"), corpus.get("split")) if corpus.get("name") else None}
+        if any(fact is not None and told.setdefault((name, what), fact) != fact for what, fact in facts.items()):
+            return False
+        if any(told.setdefault((name, f"table {table}"), run) is not run for table in run.tables):
+            return False
+    return True
+
+
 def _model_name(run: Run) -> str:
     if "model" not in run.provenance:
         return Path(run.source).stem
-    parts = Path(run.provenance["model"]["name"]).parts
-    return "/".join(parts[-2:] if parts[-1] in GENERIC else parts[-1:])
+    name = str(run.provenance["model"]["name"])
+    parts = Path(name).parts or (name or "model",)
+    return "/".join(parts[-2:] if parts[-1].partition("-")[0] in GENERIC else parts[-1:])
 
 
 def _model_on_corpus(run: Run) -> str:

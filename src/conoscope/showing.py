@@ -31,11 +31,8 @@ def measured(provenance: Mapping[str, Any]) -> str:
     """The model, the corpus and how many texts."""
     corpus = ":".join(part for part in (provenance["corpus"].get("name"), provenance["corpus"].get("split")) if part)
     seen = provenance["seen"]["examples"]
-    return (
-        f"{provenance['model']['name']} on {corpus}, {seen} {'text' if seen == 1 else 'texts'}"
-        if corpus
-        else provenance["model"]["name"]
-    )
+    texts = f" on {corpus}, {seen} {'text' if seen == 1 else 'texts'}" if corpus and seen else ", the weights alone"
+    return f"{provenance['model']['name']}{texts}"
 
 
 def _drawn(name: str, tables: Tables) -> str:

@@ -53,7 +53,7 @@ class Explanation:
     predicted: str | None
     seen: Bool[np.ndarray, " w"]
     maps: Mapping[str, Float[np.ndarray, " w"]]
-    model: str
+    model: str = ""
 
     def record(self) -> dict[str, Any]:
         """What is written as a line of JSON; a word without a score has null, and so has an example that nobody marked."""

@@ -63,4 +63,4 @@ class Sources:
 
 def _by_chance(example: Example) -> Explanation:
     scores: Float[np.ndarray, " w"] = random_scores(example).numpy()
-    return Explanation(example, None, np.ones(len(scores), dtype=bool), {CHANCE: scores}, "")
+    return Explanation(example, None, np.ones(len(scores), dtype=bool), {CHANCE: scores})

@@ -27,9 +27,9 @@ def attention_maps(tables: Tables) -> Chart | None:
 
     A square is a head: down who looks, across what is looked at. The first and the last row and column are the first and the
     last token, as [CLS] and [SEP]; between them are the words from the beginning of a text to its end. Bright is the head's own
-    largest weight, which stands below; the steps are of square roots, so that faint patterns show: compare patterns, not
-    brightness. A bright column is a token that all look at, a diagonal a neighbour or the token itself, an even square a head
-    that looks everywhere. Of models with more than 384 heads some layers are drawn.
+    largest weight, which stands below where there is room; the steps are of square roots, so that faint patterns show: compare
+    patterns, not brightness. A bright column is a token that all look at, a diagonal a neighbour or the token itself, an even
+    square a head that looks everywhere. Of models with more than 384 heads some layers are drawn.
     """
     import altair as alt
 

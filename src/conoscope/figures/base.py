@@ -80,7 +80,7 @@ def figure(*needs: str, question: str) -> Callable[[Draw], Draw]:
 
 def name_of(tables: Tables, name: str) -> str | None:
     """The name under which a table is there: its own, or that with options; None where it is not."""
-    return next((found for found in tables if found == name or found.startswith(f"{name}:")), None)
+    return name if name in tables else next((found for found in tables if found.startswith(f"{name}:")), None)
 
 
 def table_of(tables: Tables, name: str, *columns: str) -> "pd.DataFrame":

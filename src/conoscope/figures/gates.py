@@ -30,7 +30,7 @@ DEEP = "directional"
 def gates(tables: Tables) -> Chart | None:
     """What kind of gate each head is.
 
-    A tile is a head, coloured by its gate; letters name all its gates where it is of several kinds. The line below a tile is as
+    A tile is a head, coloured by its gate; where there is room, letters name all its gates, and a line below is as
     long as the share of texts whose own maps give the same names: a short one says that the name holds for the mean alone. Beside
     the map, how many heads are of each kind. Closed heads look at special tokens, directional ones at a few tokens whoever looks,
     open ones everywhere, contextual ones at neighbours, cluster ones within blocks, instance ones at single places of a text.

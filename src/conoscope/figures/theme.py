@@ -12,7 +12,7 @@ DIVERGING: Final = "blueorange"
 GREY = "#757d86"
 """Of text and rules inside a chart, which no style sheet recolours: it reads on white and on black."""
 INK, FAINT, GRID = "#1f2328", "#57606a", "#d8dee4"
-"""Of text, of axes, of grids; report/page.css has those of dark pages."""
+"""Of text, of axes, of grids; reporting/page.css has those of dark pages."""
 WIDTH = 640
 """The widest that a figure of one panel is, in pixels."""
 

@@ -4,12 +4,12 @@
 >>> report(["out/pure", "out/tuned"], "report.html")
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conoscope.errors import OutputError, one_of
 from conoscope.findings import find
-from conoscope.gathering import gather, together
+from conoscope.gathering import Source, gather, together
 from conoscope.reporting.page import page as written
 from conoscope.result import Result
 
@@ -18,7 +18,7 @@ __all__ = ["report"]
 ENDINGS = (".html", ".htm")
 
 
-def report(sources: Result | str | Path | Sequence[Result | str | Path], path: str | Path, title: str | None = None) -> Path:
+def report(sources: Source | Sequence[Source] | Mapping[str, Source], path: str | Path, title: str | None = None) -> Path:
     """Write the page of one source or of several: results, folders that commands wrote, files of explanations."""
     target = Path(path)
     if target.suffix.lower() not in ENDINGS:

@@ -55,9 +55,10 @@ def facts(runs: Sequence[Run]) -> dict[str, str]:
 
 def _size(run: Run) -> str:
     """As the tables tell it: layers and heads are numbered from 1."""
+    whole = [frame for name, frame in run.tables.items() if not name.startswith("class_maps")]
     layers, heads = (
         max(
-            (int(frame[column].max()) for frame in run.tables.values() if column in frame and frame[column].notna().any()),
+            (int(frame[column].max()) for frame in whole if column in frame and frame[column].notna().any()),
             default=0,
         )
         for column in ("layer", "head")
@@ -88,10 +89,10 @@ def _several(told: Mapping[str, Mapping[str, str]]) -> Html:
 
 
 def _warnings(runs: Sequence[Run]) -> list[Html]:
-    parts = {run.name: missing_shards(run.provenance) for run in runs if run.provenance.get("shards")}
+    parts = [(run.name, missing_shards(run.provenance)) for run in runs if run.provenance.get("shards")]
     return [
         joined((quoted(name), f" was measured on a part of its corpus; shards {', '.join(missing)} are missing."))
-        for name, missing in parts.items()
+        for name, missing in parts
         if missing
     ]
 
@@ -100,7 +101,7 @@ def _findings(findings: Sequence[Finding], figures: Sequence[Drawn]) -> Html:
     if not findings:
         return Html()
     known = {found.figure.name: found for found in figures}
-    items = (tag("li", tag("p", sentence(printable(cut(one.text, 400))), *_link(known.get(one.figure)))) for one in findings)
+    items = (tag("li", tag("p", sentence(printable(cut(one.text, 4000))), *_link(known.get(one.figure)))) for one in findings)
     heading = f"{COUNTS[len(findings)] if len(findings) < len(COUNTS) else 'Things'} worth knowing"
     return tag("section", tag("h2", heading, id="findings"), tag("ol", *items), class_="findings", aria_labelledby="findings")
 

@@ -156,7 +156,10 @@ def number(value: float, places: int) -> str:
 def _download(sheet: Sheet) -> Sequence[str]:
     file = f"{stem_of(sheet.name)}.csv"
     if sheet.csv is not None:
-        return [tag("a", f"Download {file}", download=file, href=sheet.csv), " (all rows, all columns, all digits)"]
+        return [
+            tag("a", f"Download {file}", download=file, href=sheet.csv),
+            " (all rows, all columns, all digits; texts that begin as formulas do have a ' before them)",
+        ]
     if not sheet.files:
         return ["This table is too large for the page; save the result to have it as a file."]
     named = [joined((", " if place else "", tag("code", quoted(path, 200)))) for place, path in enumerate(sheet.files)]

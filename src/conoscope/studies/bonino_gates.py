@@ -19,10 +19,8 @@ READINGS = ("attention", "attention.cls")
 OF_CAP = 0.9
 
 MODELS = {
-    "pure-attention": Training(layers=3, heads=4, batch_size=32, epochs=60, patience=10),
-    "small BERT": Training(
-        checkpoint=NEW_BERT, layers=4, width=64, heads=4, learning_rate=5e-4, batch_size=32, epochs=60, patience=10
-    ),
+    "pure-attention": Training(layers=3, heads=4, batch_size=32, epochs=60),
+    "small BERT": Training(checkpoint=NEW_BERT, layers=4, width=64, heads=4, learning_rate=5e-4, batch_size=32, epochs=60),
 }
 
 

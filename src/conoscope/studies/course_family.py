@@ -99,8 +99,8 @@ STUDY = Study(
     seeds=3,
     meaning=(
         "Self-attention without a residual is already .07 better than the mean of frozen word vectors, more than "
-        "expected; the residual adds nothing, and positions and [CLS] cost .02 and .03. For the sentiment of whole "
-        "reviews the bag of words is nearly enough, and three seeds on one set of texts settle no more than the order of "
-        "the steps. On bistro, whose labels need the order of words, positions decide (docs/log.md)."
+        "expected. Positions cost .02; what the residual and [CLS] add to that cannot be told from nothing. For the "
+        "sentiment of whole reviews the bag of words is nearly enough; on bistro, whose labels need the order of words, "
+        "positions decide (docs/log.md). Three seeds on one set of texts settle little more."
     ),
 )

@@ -116,4 +116,6 @@ def _answer(answers: Sequence[str]) -> str:
         return "cannot be told"
     if holding == len(answers):
         return "holds"
-    return f"holds in {holding} of {len(answers)} cases" if holding else "does not hold"
+    if holding:
+        return f"holds in {holding} of {len(answers)} cases"
+    return "does not hold" if all(answer == "no" for answer in told) else "unclear"

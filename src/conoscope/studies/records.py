@@ -20,7 +20,10 @@ Record = dict[str, Any]
 """All that is told of a study."""
 NUMBERS = ("published", "tag", "ours", "sd", "n", "holds")
 """What a published figure has beside what it is of."""
-NEEDED = ("study", "title", "source", "differs", "published", "claims", "means", "runs", "failed", "quick")
+NEEDED = (
+    "study", "title", "source", "differs", "published", "claims", "means", "runs", "failed", "quick",
+    "command", "commit", "seeds", "devices", "versions", "seconds",
+)  # fmt: skip
 
 
 def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[str], how: Mapping[str, Any]) -> Record:
@@ -52,7 +55,8 @@ def _command(name: str, runs: Sequence[Mapping[str, Any]], how: Mapping[str, Any
     """What makes the same numbers on any machine."""
     limit = f" --limit {how['limit']}" if how["limit"] else ""
     quick = " --quick" if how["quick"] else ""
-    return f"conoscope reproduce {name} --seeds {len({run['seed'] for run in runs})}{limit}{quick}"
+    model = f" --model {how['model']}" if how.get("model") else ""
+    return f"conoscope reproduce {name} --seeds {len({run['seed'] for run in runs})}{limit}{quick}{model}"
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

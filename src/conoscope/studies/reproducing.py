@@ -45,7 +45,9 @@ def study_of(name: str) -> Study:
 def reproduce(name: str, out: str | Path, options: Reproducing | None = None) -> Record:
     """Run a study again, or go on with it, in the folder `out`; its record, also written to `out/record.json`."""
     study, chosen = study_of(name), options or Reproducing()
-    conditions, where = _conditions(study, chosen), make_folder(Path(out))
+    conditions = _conditions(study, chosen)
+    _refuse_twice_the_same(conditions, chosen.seeds or 1)
+    where = make_folder(Path(out))
     place = Place(
         chosen.data_dir,
         chosen.device,
@@ -55,9 +57,17 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     jobs = jobs_of(study, conditions, chosen.seeds or (QUICK_SEEDS if chosen.quick else study.seeds), place, where)
     failed = run_all(jobs, chosen.jobs or cpu_count() or 1, chosen.progress)
     runs = [found for job in jobs if (found := kept(job)) is not None]
-    record = recorded(study, runs, failed, {"quick": chosen.quick, "limit": chosen.limit})
+    how = {"quick": chosen.quick, "limit": chosen.limit, "model": None if chosen.model is None else Path(chosen.model).name}
+    record = recorded(study, runs, failed, how)
     write_record(where, record)
     return record
+
+
+def _refuse_twice_the_same(conditions: Sequence[Condition], seeds: int) -> None:
+    """Where nothing is trained, seeds are parts of the texts: no more of them than there are parts."""
+    parts = min((condition.parts for condition in conditions if condition.training is None), default=seeds)
+    if seeds > parts:
+        raise MeasureError(f"{seeds} seeds of a model that is not trained would read the same texts again; give --seeds {parts}")
 
 
 def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:

@@ -55,7 +55,8 @@ def jobs_of(study: Study, conditions: Iterable[Condition], seeds: int, place: Pl
 
 
 def _digest(study: str, condition: Condition, seed: int, limit: int | None) -> str:
-    """What a run is told by: all that its numbers depend on."""
+    """What a run is told by: all that its numbers depend on but the files of the data and of a checkpoint, so that runs of
+    another machine are known here; for other files, take another folder."""
     said = json.dumps([study, asdict(condition), seed, limit, __version__], sort_keys=True)
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
 
