@@ -75,6 +75,9 @@ OURS = [
 )
 def test_every_shape_is_drawn_no_wider_than_a_page(name: str, layers: int, heads: int, runs: Sequence[str]) -> None:
     chart = FIGURES[name].draw(every_table(layers, heads, runs))
+    if heads == 1 and name in ("sim-heads", "entropy-heads"):
+        assert chart is None  # the curves tell as much
+        return
     assert chart is not None
     image = svg(chart)
     assert width_of(image) <= WIDEST
@@ -131,7 +134,7 @@ def test_numbers_are_written_where_they_can_be_read(layers: int, heads: int, wri
 
 
 def test_the_entropy_is_of_all_rows_and_of_the_classifying_token() -> None:
-    found = spec_of("entropy-heads", every_table(1, 1))
+    found = spec_of("entropy-heads", every_table(1, 2))
     assert [panel["title"] for panel in found["concat"]] == [["all tokens"], ["the classifying token"]]
 
 

@@ -30,6 +30,7 @@ NAMES = {
 }
 TOLD = {"class": "class", "gold": "class", "predicted": "class", "other_class": "class", "kind": "kind", "example": "example"}
 """Columns whose texts are a user's, and those that share their names."""
+STUDIED = ("study.published", "study.claims")
 WRITTEN = ("plausibility", "faithfulness", "explanations")
 """Tables whose maps and words are a user's too."""
 MEASURES = [
@@ -52,7 +53,15 @@ def tables(pure: LoadedModel) -> dict[str, pd.DataFrame]:
         "plausibility": judged.assign(metric="auroc"),
         "faithfulness": judged.assign(metric="sufficiency"),
         "explanations": maps,
-    }
+        "study.published": pd.DataFrame(
+            {"what": ["one", "two"], "corpus": "c", "quantity": "sim", "published": [0.5, 0.7], "ours": [0.4, 0.6], "sd": 0.1,
+             "n": 5, "holds": "yes"}
+        ),
+        "study.claims": pd.DataFrame(
+            {"claim": "c", "case": ["one", "two"], "bound": 0.0, "mean": [0.1, -0.1], "low": [0.05, -0.2], "high": [0.2, 0.1],
+             "above": 5, "seeds": 5, "answer": ["yes", "unclear"]}
+        ),
+    }  # fmt: skip
 
 
 def named(tables: dict[str, pd.DataFrame], text: str, runs: int) -> dict[str, pd.DataFrame]:
@@ -61,7 +70,7 @@ def named(tables: dict[str, pd.DataFrame], text: str, runs: int) -> dict[str, pd
     said: dict[str, dict[Any, str]] = {}
     found = {}
     for name, frame in tables.items():
-        more = ("map", "word", "label") if name in WRITTEN else ()
+        more = ("map", "word", "label") if name in WRITTEN else ("what", "corpus", "case") if name in STUDIED else ()
         for column in [column for column in (*TOLD, *more) if column in frame]:
             taken = said.setdefault(TOLD.get(column, column), {"all": "all", "random": "random", HUMAN: HUMAN})
             for value in frame[column].unique():
