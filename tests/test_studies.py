@@ -21,7 +21,7 @@ from conoscope.studies.contrasts import difference
 from conoscope.studies.made import Made, Place, balanced, by_layer
 from conoscope.studies.pages import write_page
 from conoscope.studies.records import read_record
-from conoscope.studies.reproducing import Reproducing, reproduce
+from conoscope.studies.reproducing import Reproducing, _refuse_twice_the_same, reproduce
 from conoscope.studies.running import jobs_of, kept
 from conoscope.studies.telling import told
 
@@ -105,6 +105,15 @@ def test_finished_runs_are_not_made_again(tmp_path: Path, counted: Reader) -> No
     assert counted.asked == 10
     assert len(reproduce("counted", tmp_path, replace(ALONE, seeds=6))["runs"]) == 12
     assert counted.asked == 12
+
+
+def test_more_seeds_than_parts_of_the_texts_are_refused() -> None:
+    few = [replace(condition, training=None, model="m", parts=5) for condition in STUDIES["kobayashi-norms"].conditions]
+    with pytest.raises(
+        MeasureError, match="6 seeds of a model that is not trained would read the same texts again; give --seeds 5"
+    ):
+        _refuse_twice_the_same(few, 6)
+    _refuse_twice_the_same(few, 5)
 
 
 def test_a_study_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

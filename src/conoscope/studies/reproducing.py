@@ -65,7 +65,9 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
 
 def _refuse_twice_the_same(conditions: Sequence[Condition], seeds: int) -> None:
     """Where nothing is trained, seeds are parts of the texts: no more of them than there are parts."""
-    parts = min((condition.parts for condition in conditions if condition.training is None), default=seeds)
+    parts = min(
+        (condition.parts for condition in conditions if condition.training is None and condition.parts > 1), default=seeds
+    )
     if seeds > parts:
         raise MeasureError(f"{seeds} seeds of a model that is not trained would read the same texts again; give --seeds {parts}")
 
