@@ -85,7 +85,7 @@ BY_HAND = {
 
 def fetch(name: str, data_dir: str | Path | None = None, progress: bool = False) -> list[Path]:
     """Download what a corpus (or `glove`) is made of; a file that is there already and right is not fetched again."""
-    target = data_folder(None if data_dir is None else Path(data_dir))
+    target = data_folder(data_dir)
     if name in BY_HAND:
         raise DataError(f"{name} cannot be downloaded by conoscope: {BY_HAND[name].format(folder=target / name)}")
     if name in CORPORA and name not in DOWNLOADS:

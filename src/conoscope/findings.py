@@ -4,9 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isnan
+from typing import TYPE_CHECKING
 
 from conoscope.figures.base import NORMAL, Tables, name_of, runs_of, table_of
+from conoscope.figures.marks import SITES
 from conoscope.measures.gates import MIXED
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST = 5
 """How many things are worth knowing."""
@@ -19,7 +24,7 @@ ENOUGH = 8
 """Vectors for each coordinate that an effective rank needs; of fewer it reads low."""
 CHANCE, HARDLY = 0.5, 0.1
 """The AUROC of chance, and from which correlation on one is worth a word."""
-SITES = {"hidden": "hidden states", "key": "keys", "value": "values"}
+CONES = {site: SITES[site] for site in ("hidden", "key", "value")}
 KINDS = {
     "cls": "the classifying token",
     "sep": "separators",
@@ -60,37 +65,33 @@ class Question:
 
 def find(tables: Tables) -> list[Finding]:
     """The first five things that the tables tell; of several runs what each of them has."""
+    every = {run for table in tables.values() if "run" in table for run in runs_of(table)}
     found: list[Finding] = []
     for question in QUESTIONS:
         if name_of(tables, question.table) is not None and len(found) < MOST:
-            found += _found(question, tables)
+            found += _found(question, table_of(tables, question.table), len(every) > 1)
     return found
 
 
-def _found(question: Question, tables: Tables) -> Iterator[Finding]:
-    frame = table_of(tables, question.table)
-    facts = {run: fact for run in runs_of(frame) if (fact := question.look(_of_run(tables, run))) is not None}
-    every = {run for table in tables.values() if "run" in table for run in runs_of(table)}
-    if len(facts) == 1 and len(every) < 2:
+def _found(question: Question, frame: "pd.DataFrame", several: bool) -> Iterator[Finding]:
+    parts = {run: {question.table: frame[frame["run"] == run]} for run in runs_of(frame)}
+    facts = {run: fact for run, part in parts.items() if (fact := question.look(part)) is not None}
+    if len(facts) == 1 and not several:
         yield Finding(next(iter(facts.values())).sentence, question.figure)
     elif facts:
         said = "; ".join(f"{run} {fact.short}" for run, fact in facts.items())
         yield Finding(f"{question.subject}: {said}.", question.figure)
 
 
-def _of_run(tables: Tables, run: str) -> Tables:
-    return {name: frame[frame["run"] == run] if "run" in frame else frame for name, frame in tables.items()}
-
-
 def _cone(tables: Tables) -> Fact | None:
     frame = table_of(tables, "sim")
-    frame = frame[frame["site"].isin(SITES) & (frame["layer"] > 0)]
+    frame = frame[frame["site"].isin(CONES) & (frame["layer"] > 0)]
     means = frame.assign(heads=frame["head"].notna()).groupby(["site", "layer", "heads"], as_index=False)["value"].mean()
     if means.empty:
         return None
     # Whole vectors where there are, else the mean over heads.
     row = means[means["heads"] == means.groupby("site")["heads"].transform("min")].sort_values("value").iloc[-1]
-    of, value = f"{SITES[row['site']]} of layer {row['layer']}", row["value"]
+    of, value = f"{CONES[row['site']]} of layer {row['layer']}", row["value"]
     if value < WIDE:
         said = f"Hidden states, keys and values lie in no narrow cone: their SIM is at most {value:.2f} ({of})."
     else:

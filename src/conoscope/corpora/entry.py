@@ -91,10 +91,10 @@ class Entry:
         return self.load(wanted)
 
 
-def data_folder(data_dir: Path | None) -> Path:
+def data_folder(data_dir: str | Path | None) -> Path:
     """Where data are: the folder that was named, else that of the environment, else the user's cache."""
     if data_dir is not None:
-        return data_dir
+        return Path(data_dir)
     if named := os.environ.get(VARIABLE):
         return Path(named)
     from platformdirs import user_cache_path

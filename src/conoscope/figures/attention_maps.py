@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
 from conoscope.figures.heat import across, down, ramp
 from conoscope.figures.marks import LETTER, cut
+from conoscope.figures.panels import stacked
 from conoscope.figures.pictures import picture
 from conoscope.figures.theme import GREY, SEQUENTIAL
 
@@ -31,16 +32,12 @@ def attention_maps(tables: Tables) -> Chart | None:
     patterns, not brightness. A bright column is a token that all look at, a diagonal a neighbour or the token itself, an even
     square a head that looks everywhere. Of models with more than 384 heads some layers are drawn.
     """
-    import altair as alt
 
     frame = table_of(tables, "gates.maps", "layer", "head", "query", "key", "value").astype({"layer": int, "head": int})
     if frame.empty:
         return None
-    runs = runs_of(frame)
-    grids = [_grid(_images(frame[frame["run"] == run], _gates(tables))) for run in runs]
-    if len(runs) > 1:
-        grids = [grid.properties(title=cut(run, 96)) for run, grid in zip(runs, grids, strict=True)]
-    return alt.vconcat(*grids)
+    gates = _gates(tables)
+    return stacked({run: _grid(_images(frame[frame["run"] == run], gates)) for run in runs_of(frame)})
 
 
 def _gates(tables: Tables) -> "pd.DataFrame | None":

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, table_of
+from conoscope.figures.classes import last_layer
 from conoscope.figures.marks import below, runs_shown, told_apart
 from conoscope.figures.theme import GREY
 
@@ -24,7 +25,8 @@ def capacity(tables: Tables) -> Chart | None:
     """
     import altair as alt
 
-    frame = _last(table_of(tables, "capacity"))
+    frame = table_of(tables, "capacity")
+    frame = last_layer(frame[frame["site"] == "hidden"])
     if frame.empty:
         return None
     runs = runs_shown(tables, frame)
@@ -41,11 +43,6 @@ def capacity(tables: Tables) -> Chart | None:
         value, colour, shape, tooltip=[*(["run"] if len(there) > 1 else []), "classes", *numbers, "layer"]
     )
     return alt.layer(*lines, points).properties(width=460, height=300)
-
-
-def _last(frame: "pd.DataFrame") -> "pd.DataFrame":
-    hidden = frame[frame["site"] == "hidden"]
-    return hidden[hidden["layer"] == hidden.groupby("run")["layer"].transform("max")]
 
 
 def _ticks(frame: "pd.DataFrame") -> list[int]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.marks import cut
+from conoscope.figures.panels import stacked
 from conoscope.figures.theme import GREY, GRID, PALETTE
 
 if TYPE_CHECKING:
@@ -35,16 +35,11 @@ def gates(tables: Tables) -> Chart | None:
     the map, how many heads are of each kind. Closed heads look at special tokens, directional ones at a few tokens whoever looks,
     open ones everywhere, contextual ones at neighbours, cluster ones within blocks, instance ones at single places of a text.
     """
-    import altair as alt
 
     frame = table_of(tables, "gates.names", "layer", "head", "value", "gates").astype({"layer": int, "head": int})
     if frame.empty:
         return None
-    runs = runs_of(frame)
-    rows = [_row(frame[frame["run"] == run].drop(columns="run")) for run in runs]
-    if len(runs) > 1:
-        rows = [row.properties(title=cut(run, 96)) for run, row in zip(runs, rows, strict=True)]
-    return alt.vconcat(*rows)
+    return stacked({run: _row(frame[frame["run"] == run].drop(columns="run")) for run in runs_of(frame)})
 
 
 def _row(frame: "pd.DataFrame") -> Chart:

@@ -6,7 +6,8 @@ from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.marks import SITES, cut
+from conoscope.figures.marks import SITES
+from conoscope.figures.panels import stacked
 from conoscope.figures.theme import PALETTE
 
 if TYPE_CHECKING:
@@ -33,20 +34,15 @@ def norm_histograms(tables: Tables) -> Chart | None:
     alone, several peaks that kinds of tokens differ in length: special tokens often do. Long keys sharpen attention, short
     values silence a token. Lengths of 0 and very rare ones are not drawn, and of more than 25 layers only some.
     """
-    import altair as alt
 
     frame = table_of(tables, "vector_norms.histogram", "site", "layer", "low", "count")
     frame = frame[(frame["count"] > 0) & (frame["low"] > 0) & frame["site"].isin(DRAWN)]
     if frame.empty:
         return None
     ridges = _ridges(frame)
-    runs = runs_of(ridges)
     sites = [site for site in DRAWN if site in set(ridges["site"])]
     axes = {site: _axis(ridges["length"][ridges["site"] == site], min(300, ROOM // len(sites) - 34)) for site in sites}
-    rows = [_row(ridges[ridges["run"] == run].drop(columns="run"), axes) for run in runs]
-    if len(runs) > 1:
-        rows = [row.properties(title=cut(run, 96)) for run, row in zip(runs, rows, strict=True)]
-    return alt.vconcat(*rows)
+    return stacked({run: _row(ridges[ridges["run"] == run].drop(columns="run"), axes) for run in runs_of(ridges)})
 
 
 def _ridges(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,5 +1,7 @@
 """Gates: the maps of some examples, scored, and pooled onto a grid on which texts of any length meet."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -20,24 +22,18 @@ GRID = 16
 @quantity(looks=("maps",), sampled=True, sparse=True)
 def gate_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
     """Scores of the maps of so many examples of the corpus, drawn by hash: those of all heads in a row, then the label."""
-    chosen = _entering(trace, examples, so_far)
-    if chosen is None:
-        return None
-    at, ranks, names = chosen
-    scores = torch.cat([_scores(trace, some) for some in _some(at)])
-    labels = trace.batch.label[at, None].to(scores.dtype)
-    return torch.zeros_like(ranks), ranks, torch.cat((scores.flatten(1), labels), dim=-1), names, int(examples), 1
+
+    def scored(some: Tensor) -> Tensor:
+        scores = _scores(trace, some).flatten(1)
+        return torch.cat((scores, trace.batch.label[some, None].to(scores.dtype)), dim=-1)
+
+    return _sampled(trace, examples, so_far, scored)
 
 
 @quantity(looks=("maps",), sampled=True, sparse=True)
 def pooled_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
     """The maps of the same examples, pooled onto the grid: those of all heads in a row."""
-    chosen = _entering(trace, examples, so_far)
-    if chosen is None:
-        return None
-    at, ranks, names = chosen
-    pooled = torch.cat([pooled_map(_maps(trace, some), trace.batch.real[some]) for some in _some(at)])
-    return torch.zeros_like(ranks), ranks, pooled.flatten(1), names, int(examples), 1
+    return _sampled(trace, examples, so_far, lambda some: pooled_map(_maps(trace, some), trace.batch.real[some]).flatten(1))
 
 
 def pooled_map(maps: Float[Tensor, "n h t t"], real: Bool[Tensor, "n t"]) -> Float[Tensor, "n h g g"]:
@@ -63,16 +59,16 @@ def overlaps(real: Bool[Tensor, "n t"]) -> Float[Tensor, "n g t"]:
     return (upper - lower).clamp_min(0).where(real[:, None], 0.0)
 
 
-def _entering(trace: Trace, examples: str, so_far: Sample) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor] | None:
-    """The examples of a trace whose maps could enter, their ranks and names; None where there are none."""
+def _sampled(trace: Trace, examples: str, so_far: Sample, told: Callable[[Tensor], Tensor]) -> Arrays | None:
+    """What is told of the maps of those examples that could enter the sample; None where there are none."""
     if trace.visible is None:
         return None
     size = int(examples)
     # Which examples are chosen is the same in every layer.
-    chosen: tuple[Tensor, Tensor, Tensor] = trace.batch.once(
-        ("gates", size, so_far.mark), lambda: _chosen(trace.batch, so_far, size)
-    )
-    return chosen if len(chosen[0]) else None
+    at, ranks, names = trace.batch.once(("gates", size, so_far.mark), lambda: _chosen(trace.batch, so_far, size))
+    if not len(at):
+        return None
+    return torch.zeros_like(ranks), ranks, torch.cat([told(some) for some in _some(at)]), names, size, 1
 
 
 def _some(at: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], ...]:

@@ -42,10 +42,10 @@ def _answers(told: Sequence[Explanation], labels: Sequence[str]) -> Iterator[Row
     number = {label: place for place, label in enumerate(labels)}
     true, predicted = (np.array([number[str(label)] for label in side]) for side in _sides(told))
     table = confusion(predicted, true, len(labels))
-    cap = _cap(told)
-    yield {"quantity": "accuracy", "value": float(np.trace(table) / table.sum())}
+    accuracy, cap = float(np.trace(table) / table.sum()), _cap(told)
+    yield {"quantity": "accuracy", "value": accuracy}
     yield {"quantity": "cap", "value": cap}
-    yield {"quantity": "accuracy.of_cap", "value": float(np.trace(table) / table.sum()) / cap}
+    yield {"quantity": "accuracy.of_cap", "value": accuracy / cap}
     there = table.sum(1) > 0
     for name, values in _of_classes(table).items():
         yield {"quantity": name, "value": float(values[there].mean())}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.settings import Training
 from conoscope.studies.base import Claim, Condition, Row, Study
+from conoscope.studies.contrasts import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,11 +49,11 @@ def _better(rows: "pd.DataFrame", pairs: Sequence[tuple[str, str]]) -> "pd.DataF
         if {one, other} <= set(accuracy)
         for seed, by_preset in accuracy.iterrows()
     ]
-    return pd.DataFrame(found, columns=["case", "seed", "value"]).dropna()
+    return pd.DataFrame(found, columns=COLUMNS).dropna()
 
 
 def _of_mean(rows: "pd.DataFrame") -> "pd.DataFrame":
-    return rows[(rows["quantity"] == "accuracy") & (rows["preset"] == "mean")].assign(case="mean")[["case", "seed", "value"]]
+    return rows[(rows["quantity"] == "accuracy") & (rows["preset"] == "mean")].assign(case="mean")[COLUMNS]
 
 
 STUDY = Study(

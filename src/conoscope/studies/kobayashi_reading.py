@@ -39,7 +39,7 @@ def _ranks(made: "Made", path: Path) -> Path | None:
     """The published ranks as a table, where they are there and the model has the vocabulary that they are of."""
     from conoscope.corpora.entry import data_folder
 
-    listed = data_folder(None if made.place.data_dir is None else Path(made.place.data_dir)) / RANKS
+    listed = data_folder(made.place.data_dir) / RANKS
     known = made.model.tokenizer.get_vocab()
     if not listed.is_file() or any(known.get(token) != number for token, number in FITS.items()):
         return None

@@ -175,7 +175,7 @@ def held_splits(spec: str, data_dir: str | None, limit: int | None = None) -> di
 
 def glove(data_dir: str | None) -> str:
     """GloVe 6B 100d, as it was fetched or as a file."""
-    folder = data_folder(None if data_dir is None else Path(data_dir)) / "glove"
+    folder = data_folder(data_dir) / "glove"
     found = next((path for pattern in GLOVE for path in sorted(folder.glob(pattern))), None)
     if found is None:
         raise DataError(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.settings import Training
 from conoscope.studies.base import Claim, Condition, Row, Study
+from conoscope.studies.contrasts import COLUMNS, words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,6 @@ def _last(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def _wide(rows: "pd.DataFrame") -> "pd.DataFrame":
     """A column for each quantity, and what tells the case."""
-    from conoscope.studies.contrasts import words
 
     keys = ["corpus", "classes", "width", "seed"]
     wide = rows.pivot(index=keys, columns="quantity", values="value").reset_index()
@@ -66,7 +66,7 @@ def _contrast(of: "Callable[[pd.DataFrame], pd.Series[float]]", least: int = 0) 
 
     def contrast(rows: "pd.DataFrame") -> "pd.DataFrame":
         wide = _wide(rows)
-        return wide.assign(value=of(wide))[wide["classes"] >= least][["case", "seed", "value"]]
+        return wide.assign(value=of(wide))[wide["classes"] >= least][COLUMNS]
 
     return contrast
 
@@ -79,7 +79,7 @@ def _growth(rows: "pd.DataFrame") -> "pd.DataFrame":
     before = by_run["classes"].shift()
     steps = zip(topics["width"], before, topics["classes"], strict=True)
     cases = [f"width {width:g}, classes {one:g} to {other:g}" for width, one, other in steps]
-    return topics.assign(case=cases, value=by_run["largest cosine"].diff())[["case", "seed", "value"]].dropna()
+    return topics.assign(case=cases, value=by_run["largest cosine"].diff())[COLUMNS].dropna()
 
 
 STUDY = Study(
