@@ -347,7 +347,7 @@ def test_a_model_that_overflows_is_refused_whichever_sentence_does_it(pure: Load
             pure.module.embedding.weight[word] = 1e200
         for order in (texts, texts[::-1]):
             with pytest.raises(
-                ModelError, match=r"answers examples:\d with NaN or infinity in torch.float64; try --dtype float32"
+                ModelError, match=r"answers examples:\d with NaN or infinity in torch.float64; give another checkp"
             ):
                 measure(pure, order, options=Options(batch_size=1))
     finally:

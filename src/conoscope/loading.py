@@ -20,7 +20,7 @@ from transformers import (
 import conoscope.models  # noqa: F401  registers our own family with the Auto classes
 from conoscope.batches import Batch, Batcher, Known
 from conoscope.corpora.base import Corpus
-from conoscope.errors import ModelError, one_of
+from conoscope.errors import ModelError, OverflowedError, one_of
 from conoscope.textfiles import is_there
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -82,14 +82,11 @@ class LoadedModel:
         return {label: known[label.casefold()] for label in corpus.labels}
 
     def refuse_infinite(self, answer: Tensor, batch: Batch) -> None:
-        """Overflow anywhere in a model reaches its answer: a number read from such a pass would be made up."""
+        """An answer that is no number tells of overflow: whatever is read from such a pass would be made up."""
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
         if not bool(finite.all()):
             example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-            raise ModelError(
-                f"{self.name} answers {example} with NaN or infinity in {self.module.dtype}; "
-                "try --dtype float32, or another checkpoint"
-            )
+            raise OverflowedError(self.name, example, self.module.dtype)
 
     def digest(self) -> str:
         """A hash of every weight and its name, of the configuration and of the tokenizer."""

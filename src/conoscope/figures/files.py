@@ -5,6 +5,7 @@ from typing import Any
 
 from conoscope.errors import OutputError, one_of
 from conoscope.figures.base import Chart
+from conoscope.writing import atomic
 
 FORMATS = (".svg", ".pdf", ".png", ".html", ".json")
 
@@ -18,8 +19,8 @@ def save(chart: Chart, path: str | Path) -> Path:
         raise OutputError(f"no figure can be written as {target.name!r}; give an ending of {one_of(FORMATS)}")
     try:
         on_white = chart if target.suffix.lower() == ".json" else chart.properties(background="white")
-        with alt.data_transformers.disable_max_rows():
-            on_white.save(str(target), **({"inline": True} if target.suffix.lower() == ".html" else {}))
+        with alt.data_transformers.disable_max_rows(), atomic(target) as beside:
+            on_white.save(str(beside), **({"inline": True} if target.suffix.lower() == ".html" else {}))
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
     return target
