@@ -6,6 +6,7 @@ from collections.abc import Callable
 from conoscope import __version__
 from conoscope.explaining_arguments import explain_options, faithfulness_options, plausibility_options
 from conoscope.shared_arguments import Named, count, data_options, kind, layers, positive, rate, seed, seeds, shard, weight
+from conoscope.textfiles import readable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("train on the built-in corpus, measure, print tables, write the report", "conoscope demo"),
@@ -169,7 +170,7 @@ def _report_options(command: argparse.ArgumentParser) -> None:
         "shown side by side, under names that you may give, as in before=out-1/ after=out-2/",
     )  # fmt: skip
     command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="the page to write")
-    command.add_argument("--title", help="of the page; default what was measured")
+    command.add_argument("--title", type=readable, help="of the page; default what was measured")
 
 
 def _figure_options(command: argparse.ArgumentParser) -> None:

@@ -41,7 +41,7 @@ from conoscope.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
 from conoscope.weights import BACKEND, collected
-from conoscope.writing import make_folder, move_into, write_text
+from conoscope.writing import make_folder, move_into, refuse_unspelt, write_text
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -67,6 +67,7 @@ def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None 
     learned = splits["train"]
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
+    refuse_unspelt(Path(out))
     with _checkpoints(Path(out), chosen.resume) as checkpoints:
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen)
