@@ -10,7 +10,8 @@ from typing import Any
 
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
-from conoscope.result import Result, differences, write_provenance
+from conoscope.joining import differences
+from conoscope.result import Result, write_provenance
 from conoscope.tally import Tally
 
 EVERY = 60.0

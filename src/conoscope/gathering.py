@@ -144,6 +144,12 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
 def _named(runs: list[tuple[str, Run]]) -> list[Run]:
     """Each run under the name that it was given, else under the shortest kind of name that tells all apart: the model's, the
     model's with the corpus's, or the folder. What is of one model stands under one name where tables do not clash."""
+    for given in dict.fromkeys(name for name, _ in runs if name):
+        own = [run for name, run in runs if name == given]
+        if not _apart([given] * len(own), own):
+            raise OutputError(
+                f"the name {given!r} is given to more than one run; give each its own, as in before=out-1/ after=out-2/"
+            )
     kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
     for kind in kinds:
         names = [name or kind(run) for name, run in runs]
