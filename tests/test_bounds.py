@@ -74,9 +74,9 @@ def test_what_is_yes_or_no_is_nothing_else_and_a_text_is_a_text(kind: type) -> N
 
 @pytest.mark.parametrize("pair", [(0, 1), (2, 1), (1, 0), (1,), (1, 2, 3), 1, "12", (1.0, 2), (True, 2), (1, math.inf), None])
 def test_a_part_of_how_many_is_checked(pair: Any) -> None:
-    with pytest.raises(ConoscopeError, match="shard=.* is not two whole numbers"):
+    with pytest.raises(ConoscopeError, match=r"shard=.* is not two whole numbers"):
         made(Options, shard=pair)
-    with pytest.raises(ConoscopeError, match="penalty_layers=.* is not two whole numbers"):
+    with pytest.raises(ConoscopeError, match=r"penalty_layers=.* is not two whole numbers"):
         made(Training, penalty_layers=pair)
 
 
@@ -110,7 +110,7 @@ def test_numbers_that_are_arguments_are_checked_too(pure: LoadedModel) -> None:
 @pytest.mark.parametrize("bounds", [POSITIVE, COUNT, SEED, SHARDS, RATE, WEIGHT], ids=lambda bounds: bounds.said)
 def test_a_text_is_read_as_the_number_would_be_checked(bounds: Bounds) -> None:
     for text in ("nan", "inf", "-inf", "-1", "", " ", "x", "1e999", "9" * 5000, "True", "0x10", "1,5"):
-        with pytest.raises(ValueError, match="is not a .*number"):
+        with pytest.raises(ValueError, match=r"is not a .*number"):
             bounds.read(text)
     for value in (bounds.least, bounds.least + 1, 7):
         if bounds.holds(value if not bounds.whole else int(value)):

@@ -1,6 +1,6 @@
 """Error messages: short, whatever they quote."""
 
-import pickle
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,8 @@ from conoscope.corpora import Columns, Corpus, Example, load_corpus
 from conoscope.errors import MESSAGE, ConoscopeError, CorpusError, DataError, ModelError, shortened
 from conoscope.explaining.scorefiles import read_scores
 from conoscope.frequencies import load_ranks
-from conoscope.gathering import gather
 from conoscope.gates import thresholds
+from conoscope.gathering import gather
 from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import request
 from conoscope.pipeline import Options, measure
@@ -32,7 +32,7 @@ def test_every_error_cuts_long_text_and_keeps_what_happened_and_what_to_do(kind:
     assert len(str(error)) <= MESSAGE
     assert str(error).startswith("a.csv:3: the label")
     assert str(error).endswith("is not known; rename it")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert str(copy(error)) == str(error)
 
 
 def test_a_message_of_usual_length_is_left_alone() -> None:

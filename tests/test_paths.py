@@ -9,8 +9,9 @@ import pytest
 
 from conoscope.callback import GeometryCallback
 from conoscope.compare import compare
-from conoscope.corpora import load_corpus, splits_of
+from conoscope.corpora import Columns, load_corpus, splits_of
 from conoscope.corpora.entry import data_folder
+from conoscope.errors import ConoscopeError
 from conoscope.explaining import explain, faithfulness, plausibility, write_explanations
 from conoscope.explaining.metrics import Judging
 from conoscope.figures import save
@@ -24,6 +25,7 @@ from conoscope.training import Training, train
 from conoscope.vectors import load_vectors
 
 SMALL = {"layers": 1, "width": 4, "epochs": 1, "device": "cpu"}
+WHY = Columns(rationale="why")
 Named = Callable[[Path], Any]
 
 
@@ -43,6 +45,16 @@ def here(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def refused(call: Callable[..., Any], *arguments: Any) -> str:
+    with pytest.raises(ConoscopeError, match="no rationales") as found:
+        call(*arguments)
+    return str(found.value)
+
+
+def tuning(checkpoint: Any) -> Training:
+    return Training(checkpoint=checkpoint, epochs=1, device="cpu")
+
+
 def both_splits(here: Path, name: Named) -> dict[str, Any]:
     return {"train": name(here / "texts.csv"), "validation": name(here / "texts.csv")}
 
@@ -54,46 +66,57 @@ CALLS: dict[str, Callable[[Path, Named], Any]] = {
     "data_folder": lambda here, name: data_folder(name(here)),
     "load_model": lambda here, name: load_model(name(here / "model")).digest(),
     "load_vectors": lambda here, name: load_vectors(name(here / "vectors.txt")).matrix.tolist(),
-    "measure": lambda here, name: measure(
-        name(here / "model"), name(here / "texts.csv"), ["frequency"], Options(frequencies=name(here / "ranks.csv")), name(here / "f")
-    ).provenance,
+    "measure": lambda here, name: (
+        measure(
+            name(here / "model"),
+            name(here / "texts.csv"),
+            ["frequency"],
+            Options(frequencies=name(here / "ranks.csv")),
+            name(here / "f"),
+        ).provenance
+    ),
     "merge": lambda here, name: merge([name(here / "results")]).provenance,
     "Result.load": lambda here, name: Result.load(name(here / "results")).provenance,
     "Result.save": lambda here, name: Result.load(name(here / "results")).save(name(here / "again")),
     "explain": lambda here, name: write_explanations(
         explain(name(here / "model"), name(here / "texts.csv"), ["attention"]), name(here / "words.jsonl")
     ),
-    "plausibility": lambda here, name: plausibility(
-        load_corpus(name(here / "texts.csv"), columns=why()), None, None, [name(here / "scores.jsonl")], None, Judging(resamples=2),
-        name(here / "judged"),
-    ).provenance,
-    "plausibility of a spec": lambda here, name: pytest.raises(
-        Exception, plausibility, name(here / "texts.csv"), name(here / "model"), match="no rationales"
-    ).typename,
-    "faithfulness": lambda here, name: faithfulness(
-        name(here / "model"), name(here / "texts.csv"), ["attention"], [name(here / "scores.jsonl")], out=name(here / "faith")
-    ).provenance,
+    "plausibility": lambda here, name: (
+        plausibility(
+            load_corpus(name(here / "texts.csv"), WHY),
+            None,
+            None,
+            [name(here / "scores.jsonl")],
+            None,
+            Judging(resamples=2),
+            name(here / "judged"),
+        ).provenance
+    ),
+    "plausibility of a spec": lambda here, name: refused(plausibility, name(here / "texts.csv"), name(here / "model")),
+    "faithfulness": lambda here, name: (
+        faithfulness(
+            name(here / "model"), name(here / "texts.csv"), ["attention"], [name(here / "scores.jsonl")], out=name(here / "faith")
+        ).provenance
+    ),
     "compare": lambda here, name: str(compare([name(here / "model")], name(here / "texts.csv")).save(name(here / "scores.csv"))),
     "report": lambda here, name: report(name(here / "results"), name(here / "page.html")),
     "report of several": lambda here, name: report([name(here / "results")], name(here / "page.html")),
     "report of named": lambda here, name: report({"a": name(here / "results")}, name(here / "page.html")),
     "figure": lambda here, name: save(figure_of("sim", [name(here / "results")]), name(here / "sim.json")),
-    "train": lambda here, name: train(
-        both_splits(here, name), name(here / f"trained-{name.__name__}"), Training(vectors=name(here / "vectors.txt"), **SMALL)
-    ).epochs,
-    "train from": lambda here, name: train(
-        both_splits(here, name), name(here / f"tuned-{name.__name__}"), Training(checkpoint=name(here / "model"), epochs=1, device="cpu")
-    ).epochs,
+    "train": lambda here, name: (
+        train(
+            both_splits(here, name),
+            name(here / f"trained-{name.__name__}"),
+            Training(vectors=name(here / "vectors.txt"), **SMALL),
+        ).epochs
+    ),
+    "train from": lambda here, name: (
+        train(both_splits(here, name), name(here / f"tuned-{name.__name__}"), tuning(name(here / "model"))).epochs
+    ),
     "GeometryCallback": lambda here, name: str(
         GeometryCallback(load_model(here / "model").tokenizer, name(here / "texts.csv")).corpus
     ),
-}  # fmt: skip
-
-
-def why() -> Any:
-    from conoscope.corpora import Columns
-
-    return Columns(rationale="why")
+}
 
 
 @pytest.mark.parametrize("call", CALLS)

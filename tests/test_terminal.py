@@ -72,25 +72,60 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
     columns = ["--rationale", STEERING]
     return {
         "demo": [["-o", texts]],
-        "train": [[texts, "-o", folder / "trained", "--layers", "1", "--width", "8", "--epochs", "1"], [STEERING, "-o", folder / "x"],
-                  [texts, "-o", folder / "y", "--from", STEERING], [texts, "-o", folder / "z", "--preset", STEERING]],
-        "measure": [[model, texts, "-m", "sim", "-o", folder / f"new-{STEERING}"], [model, texts, "-m", STEERING],
-                    [model, texts, "-m", f"sim:{STEERING}=1"], [STEERING, texts], [model, STEERING], [model, texts, "--text", STEERING + "x"],
-                    [model, texts, "-o", texts], [model, texts, "--device", STEERING], [model, texts, "--dtype", STEERING]],
-        "merge": [[out, "-o", folder / f"whole-{STEERING}"], [folder / STEERING, "-o", folder / "nothing"], [out, out, "-o", folder / "x"]],
-        "explain": [[model, "--words", STEERING], [model, texts, "-o", folder / f"{STEERING}.jsonl"], [model, texts, "--map", STEERING, "-o", "x"]],
-        "plausibility": [[texts, "--model", model, *columns, "--resamples", "2", "-o", folder / f"judged-{STEERING}"],
-                         [texts, "--scores", folder / f"{STEERING}.txt"], [texts, "--binary", STEERING]],
-        "faithfulness": [[model, texts, "--resamples", "2", "-o", folder / f"faith-{STEERING}"], [model, texts, "--erase", STEERING]],
+        "train": [
+            [texts, "-o", folder / "trained", "--layers", "1", "--width", "8", "--epochs", "1"],
+            [STEERING, "-o", folder / "x"],
+            [texts, "-o", folder / "y", "--from", STEERING],
+            [texts, "-o", folder / "z", "--preset", STEERING],
+        ],
+        "measure": [
+            [model, texts, "-m", "sim", "-o", folder / f"new-{STEERING}"],
+            [model, texts, "-m", STEERING],
+            [model, texts, "-m", f"sim:{STEERING}=1"],
+            [STEERING, texts],
+            [model, STEERING],
+            [model, texts, "--text", STEERING + "x"],
+            [model, texts, "-o", texts],
+            [model, texts, "--device", STEERING],
+            [model, texts, "--dtype", STEERING],
+        ],
+        "merge": [
+            [out, "-o", folder / f"whole-{STEERING}"],
+            [folder / STEERING, "-o", folder / "nothing"],
+            [out, out, "-o", folder / "x"],
+        ],
+        "explain": [
+            [model, "--words", STEERING],
+            [model, texts, "-o", folder / f"{STEERING}.jsonl"],
+            [model, texts, "--map", STEERING, "-o", "x"],
+        ],
+        "plausibility": [
+            [texts, "--model", model, *columns, "--resamples", "2", "-o", folder / f"judged-{STEERING}"],
+            [texts, "--scores", folder / f"{STEERING}.txt"],
+            [texts, "--binary", STEERING],
+        ],
+        "faithfulness": [
+            [model, texts, "--resamples", "2", "-o", folder / f"faith-{STEERING}"],
+            [model, texts, "--erase", STEERING],
+        ],
         "compare": [[model, model, "--corpus", texts, "-o", folder / f"{STEERING}-scores.csv"], [STEERING, "--corpus", texts]],
-        "report": [[f"{STEERING}={out}", "-o", folder / f"{STEERING}.html", "--title", STEERING], [STEERING], [out, "-o", STEERING]],
+        "report": [
+            [f"{STEERING}={out}", "-o", folder / f"{STEERING}.html", "--title", STEERING],
+            [STEERING],
+            [out, "-o", STEERING],
+        ],
         "figure": [["sim", out, "-o", folder / f"{STEERING}.json"], [STEERING, out, "-o", "x.svg"], ["sim", out, "-o", STEERING]],
-        "gates": [[out], [folder / STEERING], [out, "--threshold", f"{STEERING}=1"], [out, "--threshold", f"open.entropy={STEERING}"]],
+        "gates": [
+            [out],
+            [folder / STEERING],
+            [out, "--threshold", f"{STEERING}=1"],
+            [out, "--threshold", f"open.entropy={STEERING}"],
+        ],
         "corpus": [[texts, "--samples", "3"], [STEERING], [texts, "--vectors", STEERING]],
         "fetch": [[STEERING], ["sarscov2", "--data-dir", STEERING]],
         "reproduce": [[STEERING], ["fosse-table-1", "--record", at["record"]], ["fosse-table-1", "--quick", "-o", texts]],
         "list": [[STEERING]],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -108,7 +143,9 @@ def test_no_command_lets_a_name_steer_the_terminal(
         assert not steers(said.out + said.err), arguments
 
 
-@pytest.mark.parametrize("arguments", [["measure", "m", STEERING, STEERING], [STEERING], ["measure", f"--{STEERING}"], ["merge", "a"]])
+@pytest.mark.parametrize(
+    "arguments", [["measure", "m", STEERING, STEERING], [STEERING], ["measure", f"--{STEERING}"], ["merge", "a"]]
+)
 def test_the_parser_of_arguments_repeats_nothing_that_steers(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(arguments)

@@ -15,7 +15,7 @@ from conoscope.textfiles import is_there, told
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what. A label column of None means: `label` where any row has one, else no labels."""
+    """Which column holds what. A label column of None means: `label` where any row of the file has it, else no labels."""
 
     text: str = "text"
     label: str | None = None
@@ -45,8 +45,6 @@ def read_file(path: Path, columns: Columns) -> Corpus:
     if there is None:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
     wanted = columns.within(there, str(path))
-    if columns.label is None and not any(not _is_missing(row.get("label")) for _, row in rows(path, Notes())):
-        wanted = replace(wanted, label=None)
     labels, size = scan(rows(path, Notes()), str(path), wanted.label)
 
     def read(notes: Notes) -> Iterator[Example]:
