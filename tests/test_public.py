@@ -11,8 +11,8 @@ import conoscope
 
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
-    {"errors", "terminal", "memory", "attending"},
-    {"textfiles", "layers", "options", "resampling"},
+    {"errors", "memory", "attending"},
+    {"terminal", "textfiles", "layers", "options", "resampling", "bounds", "labels", "placing", "joining"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "reading"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},
@@ -32,7 +32,7 @@ FLOORS = (
     {"seeds", "explaining_arguments", "gathering"},
     {"reporting"},
     {"studies"},
-    {"demo", "catalogue", "describe", "arguments"},
+    {"demo", "catalogue", "describe", "arguments", "unused"},
     {"survey"},
     {"cli"},
 )

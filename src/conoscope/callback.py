@@ -20,8 +20,9 @@ from transformers import (
     TrainingArguments,
 )
 
+from conoscope.bounds import POSITIVE, within
 from conoscope.capture import Capture
-from conoscope.corpora import Corpus
+from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.result import table
@@ -39,9 +40,9 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
     Separation is the mean cosine of a [CLS] with the mean direction of its own class, less that with the other classes'.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Corpus, every: int = 100, size: int = 64) -> None:
-        self.tokenizer, self.every = tokenizer, every
-        self.corpus = Corpus.of(corpus.first(size), str(corpus))
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Texts, every: int = 100, size: int = 64) -> None:
+        self.tokenizer, self.every, corpus = tokenizer, within("every", every, POSITIVE), corpus_of(corpus)
+        self.corpus = Corpus.of(corpus.first(within("size", size, POSITIVE)), str(corpus))
         self.rows: list[dict[str, float]] = []
         self.report: Callable[[dict[str, float]], None] | None = None
 

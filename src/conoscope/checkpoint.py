@@ -13,7 +13,8 @@ from torch import Tensor
 from conoscope.batches import Batch
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
-from conoscope.result import Result, differences, write_provenance
+from conoscope.joining import differences
+from conoscope.result import Result, write_provenance
 from conoscope.tally import Tally
 
 EVERY = 60.0

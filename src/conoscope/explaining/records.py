@@ -13,12 +13,14 @@ from jaxtyping import Bool, Float
 from transformers import PreTrainedModel
 
 from conoscope.batches import WINDOW, Batcher
-from conoscope.corpora import Corpus, Example, corpus_of
+from conoscope.bounds import POSITIVE, check
+from conoscope.corpora import Corpus, Example, Texts, corpus_of
 from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
+from conoscope.options import refuse_twice
 from conoscope.terminal import Progress, printable
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
@@ -27,10 +29,11 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Explaining:
-    """How to make maps: none of it changes a score, save `max_length`, `dtype` and `word_score`."""
+    """How to make maps: none of it changes a score, save `max_length`, `dtype` and `word_score`. Without a `device` and a
+    `dtype`, a model is taken as it is, and a folder is loaded in float32, on a GPU where there is one."""
 
-    device: str = "auto"
-    dtype: str = "float32"
+    device: str | None = None
+    dtype: str | None = None
     batch_size: int = 16
     limit: int | None = None
     max_length: int | None = None
@@ -38,8 +41,15 @@ class Explaining:
     progress: bool = False
 
     def __post_init__(self) -> None:
+        check(self, batch_size=POSITIVE, limit=POSITIVE, max_length=POSITIVE)
         if self.word_score not in WORD_SCORES:
             raise MeasureError(f"no word score {self.word_score!r}; known: {one_of(WORD_SCORES)}")
+
+    def refuse_without_model(self) -> None:
+        """Refuse what would do nothing where scores come from files alone."""
+        for name in ("device", "dtype", "max_length", "word_score"):
+            if getattr(self, name) != getattr(Explaining(), name):
+                raise MeasureError(f"{name} is for maps of a model, and no model is given; give one, or leave {name} out")
 
 
 @dataclass(frozen=True)
@@ -103,12 +113,13 @@ def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Co
 
 def explain(
     model: str | Path | PreTrainedModel | LoadedModel,
-    texts: str | Corpus | Iterable[Example],
+    texts: Texts,
     maps: Sequence[str] = DEFAULT_MAPS,
     options: Explaining | None = None,
 ) -> Iterator[Explanation]:
     """The maps of every example of a corpus, in its order, as they are made."""
-    chosen, wanted = options or Explaining(), [asked(name) for name in dict.fromkeys(maps)]
+    refuse_twice("map", maps)
+    chosen, wanted = options or Explaining(), [asked(name) for name in maps]
     corpus = corpus_of(texts)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(corpus.unlabelled(), chosen.max_length)
