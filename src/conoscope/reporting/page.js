@@ -1,31 +1,5 @@
 "use strict";
 (() => {
-  // A drawing is replaced by the live chart only once that is there: where anything fails, the drawing stays.
-  const bringToLife = async (script) => {
-    const chart = document.getElementById(script.dataset.chart);
-    const live = document.createElement("div");
-    const options = {
-      mode: "vega-lite", ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
-    };
-    try {
-      await vegaEmbed(live, JSON.parse(script.textContent), options);
-      chart.replaceChildren(live);
-    } catch (error) {
-      console.warn(error);
-    }
-  };
-
-  const near = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries.filter((one) => one.isIntersecting)) {
-        near.unobserve(entry.target);
-        bringToLife(entry.target.querySelector("script"));
-      }
-    },
-    { rootMargin: "300px" },
-  );
-  document.querySelectorAll("figure").forEach((figure) => near.observe(figure));
-
   const compared = (one, other, asNumbers) =>
     asNumbers ? Number(one) - Number(other) : one.localeCompare(other, undefined, { numeric: true });
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from conoscope.figures import Tables
 from conoscope.gathering import Run
+from conoscope.markup import Html, joined, quoted, sentence, tag
 from conoscope.measures import CATALOGUE
-from conoscope.reporting.markup import Html, joined, quoted, sentence, tag
 from conoscope.result import stem_of
 
 if TYPE_CHECKING:
