@@ -136,20 +136,21 @@
     retitled(node) {
       const titles = {};
       node.concat.forEach((child) => changed(child, (one) => {
-        for (const name of ["x", "y"]) titles[name] ||= one.encoding?.[name]?.title;
+        for (const name of ["x", "y"]) titles[name + one.encoding?.[name]?.field] ||= one.encoding?.[name]?.title;
         return one;
       }));
-      const titled = (child, name, wanted) => changed(child, (one) => {
+      const titled = (child, name) => changed(child, (one) => {
         const axis = one.encoding?.[name];
-        if (!wanted || !titles[name] || !axis || !("title" in axis) || axis.title !== null) return one;
-        return { ...one, encoding: { ...one.encoding, [name]: { ...axis, title: titles[name] } } };
+        const title = titles[name + axis?.field];
+        if (!title || axis.title !== null) return one;
+        return { ...one, encoding: { ...one.encoding, [name]: { ...axis, title } } };
       });
       const last = node.concat.length - node.columns;
-      return {
-        ...node,
-        concat: node.concat.map((child, place) =>
-          titled(titled(child, "y", place % node.columns === 0), "x", place >= last)),
-      };
+      const concat = node.concat.map((child, place) => {
+        const named = place % node.columns === 0 ? titled(child, "y") : child;
+        return place >= last ? titled(named, "x") : named;
+      });
+      return { ...node, concat };
     }
 
     panel(node, data) {
