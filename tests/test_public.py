@@ -12,7 +12,8 @@ import conoscope
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
     {"errors", "memory", "attending"},
-    {"terminal", "textfiles", "layers", "options", "resampling", "bounds", "labels", "placing", "joining"},
+    {"terminal"},
+    {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "joining"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "reading"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},

@@ -40,6 +40,8 @@ class Figure:
     needs: tuple[str, ...]
     question: str
     draw: Draw
+    narrow: Draw | None = None
+    """Draws it for narrow pages, where no change of its layout can make it fit (see chart.js)."""
 
     @property
     def title(self) -> str:
@@ -59,23 +61,39 @@ class Figure:
 FIGURES: dict[str, Figure] = {}
 
 
-def figure(*needs: str, question: str) -> Callable[[Draw], Draw]:
+def figure(*needs: str, question: str, narrow: Draw | None = None) -> Callable[[Draw], Draw]:
     """Enter a drawing under its own name, with dashes; what it draws gets the one theme.
 
-    The first line of its docstring is the figure's title, the rest its caption, which says how to read it.
+    The first line of its docstring is the figure's title, the rest its caption, which says how to read it. `narrow` draws it for
+    narrow pages, where a page cannot make it fit by itself.
     """
 
     def enter(draw: Draw) -> Draw:
-        @wraps(draw)
-        def drawn(tables: Tables) -> Chart | None:
-            chart = draw(tables)
-            return None if chart is None else themed(chart)
-
         name = draw.__name__.replace("_", "-")
-        FIGURES[name] = Figure(name, needs, question, drawn)
+        drawn = _themed(draw, name)
+        FIGURES[name] = Figure(name, needs, question, drawn, narrow=_themed(narrow, name) if narrow else None)
         return drawn
 
     return enter
+
+
+def _themed(draw: Draw, name: str) -> Draw:
+    """The same drawing with the theme, and with the figure's name in its chart: a page of it knows its title and caption."""
+
+    @wraps(draw)
+    def drawn(tables: Tables) -> Chart | None:
+        chart = draw(tables)
+        if chart is None:
+            return None
+        told = chart.usermeta if isinstance(chart.usermeta, dict) else {}
+        return themed(chart).properties(usermeta={**told, "figure": name})
+
+    return drawn
+
+
+def figure_in(spec: Mapping[str, Any]) -> Figure | None:
+    """The figure that a chart, given as Vega-Lite, is of; None where it is of none."""
+    return FIGURES.get(spec.get("usermeta", {}).get("figure", ""))
 
 
 def name_of(tables: Tables, name: str) -> str | None:
