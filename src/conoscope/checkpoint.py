@@ -23,12 +23,15 @@ class Seen:
     examples: int = 0
     digest: int = 0
     truncated: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
 
     def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
         """The same examples, counted as they pass."""
         for example in examples:
             self.examples += 1
             self.digest = (self.digest + example.digest) % 2**63
+            if example.label is not None:
+                self.classes[example.label] = self.classes.get(example.label, 0) + 1
             yield example
 
 

@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -197,6 +198,7 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         "examples": one["seen"]["examples"] + other["seen"]["examples"],
         "digest": (one["seen"]["digest"] + other["seen"]["digest"]) % 2**63,
         "truncated": one["seen"]["truncated"] + other["seen"]["truncated"],
+        "classes": dict(Counter(one["seen"].get("classes", {})) + Counter(other["seen"].get("classes", {}))),
     }
     return {**one, "shards": sorted({*one["shards"], *other["shards"]}), "seen": seen}
 
