@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Tables, name_of, runs_of
-from conoscope.findings.claims import Answer, Claim, Control, Facts, Look
+from conoscope.findings.claims import Answer, Claim, Control, Facts, Look, rows_of
 from conoscope.findings.classes import classes
 from conoscope.findings.cones import cone, rank
 from conoscope.findings.heads import entropy, gates
@@ -77,4 +77,5 @@ def _rows(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _facts(tables: Tables) -> Facts:
-    return {row["run"]: row for row in tables["runs"].to_dict("records")} if "runs" in tables and "run" in tables["runs"] else {}
+    rows = rows_of(tables["runs"]) if "runs" in tables and "run" in tables["runs"] else {}
+    return {run: row.to_dict() for run, row in rows.items()}

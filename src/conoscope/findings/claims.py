@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from conoscope.figures.base import NORMAL
 
@@ -22,25 +22,26 @@ class Number:
         return self.text
 
 
-def percent(share: float, digits: int = 1) -> Number:
+def percent(share: SupportsFloat, digits: int = 1) -> Number:
     """A share, printed as a percentage."""
-    return Number(100 * share, f"{100 * share:.{digits}f} %")
+    value = 100 * float(share)
+    return Number(value, f"{value:.{digits}f} %")
 
 
-def decimal(value: float, digits: int = 2) -> Number:
+def decimal(value: SupportsFloat, digits: int = 2) -> Number:
     """A number, printed with decimals; what rounds to nothing has no sign."""
-    shown = f"{value:.{digits}f}"
-    return Number(value, shown.lstrip("-") if not shown.strip("-0.") else shown)
+    shown = f"{float(value):.{digits}f}"
+    return Number(float(value), shown.lstrip("-") if not shown.strip("-0.") else shown)
 
 
-def whole(count: float) -> Number:
+def whole(count: SupportsFloat) -> Number:
     """A count, with a comma for each thousand."""
-    return Number(int(count), f"{int(count):,}")
+    return Number(float(count), f"{float(count):,.0f}")
 
 
-def probability(p: float) -> Number:
+def probability(p: SupportsFloat) -> Number:
     """A p-value of two significant digits."""
-    return Number(p, f"{p:.2g}")
+    return Number(float(p), f"{float(p):.2g}")
 
 
 @dataclass(frozen=True)
@@ -112,26 +113,39 @@ def in_common(frame: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
     return frame[runs == frame["run"].nunique()]
 
 
+def largest(frame: "pd.DataFrame", column: str) -> Any:
+    """The row with the largest number in a column, of equal ones the first."""
+    return frame.sort_values(column, ascending=False, kind="stable").iloc[0]
+
+
+def largest_of_runs(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
+    """The same of each run, in the order of the table."""
+    return frame.sort_values(column, ascending=False, kind="stable").drop_duplicates("run").sort_index()
+
+
+def rows_of(frame: "pd.DataFrame") -> dict[str, Any]:
+    """The only row of each run."""
+    return {row["run"]: row for _, row in frame.iterrows()}
+
+
 def mean_over_heads(frame: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
     """Of each run and key the row of whole vectors, or the mean over heads where there is none; `heads` says how many."""
-    columns = [name for name in ("value", "baseline", "n") if name in frame]
+    means = {name: (name, "mean") for name in ("value", "baseline", "n") if name in frame}
     there = frame.assign(whole=frame["head"].isna())
     best = there[there["whole"] == there.groupby(["run", *keys])["whole"].transform("max")]
-    grouped = best.groupby(["run", *keys], as_index=False, sort=False)
-    heads = grouped["head"].count().rename(columns={"head": "heads"})
-    return grouped[columns].mean().merge(heads, on=["run", *keys])
+    return best.groupby(["run", *keys], as_index=False, sort=False).agg(**means, heads=("head", "count"))
 
 
-def lower_end(share: float, n: float) -> float:
+def lower_end(share: SupportsFloat, n: SupportsFloat) -> float:
     """The lower end of Wilson's 95 % interval of a share of n."""
-    square = NORMAL**2
-    middle, spread = share + square / (2 * n), NORMAL * (share * (1 - share) / n + square / (4 * n**2)) ** 0.5
-    return float((middle - spread) / (1 + square / n))
+    p, count, square = float(share), float(n), NORMAL**2
+    middle, spread = p + square / (2 * count), NORMAL * (p * (1 - p) / count + square / (4 * count**2)) ** 0.5
+    return float((middle - spread) / (1 + square / count))
 
 
-def counted(number: float, one: str, many: str) -> str:
+def counted(number: SupportsFloat, one: str, many: str) -> str:
     """How many of something."""
-    return f"{whole(number)} {one if int(number) == 1 else many}"
+    return f"{whole(number)} {one if float(number) == 1 else many}"
 
 
 def known(value: Any) -> bool:

@@ -12,7 +12,10 @@ from conoscope.findings.claims import (
     decimal,
     in_common,
     known,
+    largest,
+    largest_of_runs,
     mean_over_heads,
+    rows_of,
     whole,
 )
 
@@ -45,20 +48,20 @@ def cone(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
         return None
     places = means.groupby("run")["site"].transform("count")
     means = means.assign(places=places)
-    own = means.loc[means.groupby("run", sort=False)["value"].idxmax()].set_index("run", drop=False)
+    own = rows_of(largest_of_runs(means, "value"))
     if len(own) == 1:
-        return Answer(f"{SUBJECT}, at its narrowest", {run: _cone(row) for run, row in own.iterrows()})
+        return Answer(f"{SUBJECT}, at its narrowest", {run: _cone(row) for run, row in own.items()})
     shared = in_common(means, PLACE)
     if shared.empty:
         return Answer(
             f"{SUBJECT}, at its narrowest, which is another site or layer in each run",
-            {run: _cone(row) for run, row in own.iterrows()},
+            {run: _cone(row) for run, row in own.items()},
         )
-    chosen = shared.loc[shared["value"].idxmax()]
+    chosen = largest(shared, "value")
     there = shared[(shared[PLACE] == chosen[PLACE]).all(axis=1)]
     return Answer(
         f"{SUBJECT}, {_place(chosen)} in every run (the narrowest cone that all have, narrowest in {chosen['run']})",
-        {row["run"]: _cone(row, own.loc[row["run"]]) for _, row in there.iterrows()},
+        {run: _cone(row, own[run]) for run, row in rows_of(there).items()},
     )
 
 
@@ -70,10 +73,10 @@ def _cone(row: Any, own: Any = None) -> Claim:
     else:
         elsewhere = [Control(f"its own narrowest, {_place(own)},", decimal(own["value"]))]
     place = _place(row)
-    said = (
-        f"The narrowest of {counted(row['places'], 'cone', 'cones')}, one for each site and layer, is that of {place}: a mean cosine "
-        f"within a sentence (SIM) of {value}, {verdict}"
+    which = (
+        f"The narrowest of {whole(row['places'])} cones, one for each site and layer, is" if row["places"] > 1 else "One cone,"
     )
+    said = f"{which} that of {place}: a mean cosine within a sentence (SIM) of {value}, {verdict}"
     short = f"{value}, {verdict}" if own is not None else f"{value} ({place}), {verdict}"
     return Claim(
         sentence=said,
@@ -113,7 +116,7 @@ def rank(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     layers = "" if enough["layer"].nunique() == 1 else ", which differs"
     return Answer(
         f"Effective rank of hidden states in the last layer{layers}",
-        {row["run"]: _rank(row, whole(row["width"])) for _, row in enough.iterrows()},
+        {run: _rank(row, whole(row["width"])) for run, row in rows_of(enough).items()},
     )
 
 

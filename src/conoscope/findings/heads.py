@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from conoscope.findings.claims import Answer, Claim, Control, Facts, counted, decimal, in_common, listed, percent, whole
+from conoscope.findings.claims import Answer, Claim, Control, Facts, counted, decimal, in_common, listed, percent, rows_of, whole
 from conoscope.measures.gates import MIXED
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def _gates(frame: "pd.DataFrame") -> Claim:
     rest = total - sum(count for _, count in shown)
     parts = [f"{whole(count)} {gate}" for gate, count in shown] + ([f"{whole(rest)} other"] if rest else [])
     which = f": {listed(parts)}" if parts else ""
-    unclear = f"; {counted(mixed, 'head is', 'heads are')} of no clear kind" if mixed else ""
+    unclear = f", and {counted(mixed, 'head', 'heads')} of no clear kind" if mixed else ""
     stability = frame["value"]
     controls = (
-        Control("heads that keep their name in at least half of these texts:", whole((stability >= 0.5).sum())),
-        Control("mean share of texts that keep it", percent(stability.mean(), 0)),
+        Control("heads that keep their name in at least half of these texts:", whole(int((stability >= 0.5).sum()))),
+        Control("mean share of texts that keep it", percent(float(stability.mean()), 0)),
     )
     texts = sorted({int(n) for n in frame["n"]})
     many = counted(texts[0], "text", "texts") if len(texts) == 1 else f"{texts[0]} to {texts[-1]} texts"
@@ -64,7 +64,7 @@ def entropy(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     there = shared[shared["layer"] == layer]
     return Answer(
         f"Entropy of attention in layer {layer}, where the runs differ most (1 is uniform)",
-        {row["run"]: _entropy_of_layer(row) for _, row in there.iterrows()},
+        {run: _entropy_of_layer(row) for run, row in rows_of(there).items()},
     )
 
 

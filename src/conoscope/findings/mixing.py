@@ -3,7 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.marks import AXIS, cut
-from conoscope.findings.claims import Answer, Claim, Control, Facts, counted, decimal, in_common, percent
+from conoscope.findings.claims import (
+    Answer,
+    Claim,
+    Control,
+    Facts,
+    counted,
+    decimal,
+    in_common,
+    largest,
+    largest_of_runs,
+    percent,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,13 +53,13 @@ def norms(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     means = means.assign(kinds=kinds)
     shared = in_common(means, ["kind"])
     if shared.empty:
-        chosen, of = means.loc[means.groupby("run", sort=False)["apart"].idxmax()], ", of different kinds of token"
+        chosen, of = largest_of_runs(means, "apart"), ", of different kinds of token"
     else:
-        kind = shared.loc[shared["apart"].idxmax(), "kind"]
+        kind = largest(shared, "apart")["kind"]
         chosen, of = shared[shared["kind"] == kind], f": {_kind(kind)}, where they differ most in any run"
     return Answer(
         f"Attention weight and contribution{of}",
-        {row["run"]: _norms(row) for _, row in chosen.iterrows()},
+        {run: _norms(row) for run, row in rows_of(chosen).items()},
     )
 
 
@@ -79,7 +91,11 @@ def mixing(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     full = means[means["method"].isin(list(METHODS))]
     shared = in_common(full, ["method"])
     used = full if shared.empty else shared
-    used = used.sort_values("method", key=lambda names: names.map(list(METHODS).index), kind="stable").drop_duplicates("run")
+    used = (
+        used.sort_values("method", key=lambda names: names.map(list(METHODS).index), kind="stable")
+        .drop_duplicates("run")
+        .sort_index()
+    )
     if used.empty:
         return None
     weights = {row["run"]: row["value"] for _, row in means[means["method"] == "attn_w"].iterrows()}
@@ -87,7 +103,7 @@ def mixing(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     by = methods[0] if len(methods) == 1 else "counted differently in the runs"
     return Answer(
         f"Share of other tokens in the lengths that an attention block adds up, {by}",
-        {row["run"]: _mixing(row, weights.get(row["run"]), len(methods) > 1) for _, row in used.iterrows()},
+        {run: _mixing(row, weights.get(run), len(methods) > 1) for run, row in rows_of(used).items()},
     )
 
 

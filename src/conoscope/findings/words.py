@@ -3,7 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.marks import LEGEND, cut
-from conoscope.findings.claims import Answer, Claim, Control, Facts, counted, decimal, in_common, known
+from conoscope.findings.claims import (
+    Answer,
+    Claim,
+    Control,
+    Facts,
+    counted,
+    decimal,
+    in_common,
+    known,
+    largest,
+    largest_of_runs,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,13 +35,13 @@ def plausibility(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     maps = maps.assign(maps=maps.groupby("run")["map"].transform("count"))
     shared = in_common(maps, ["map"])
     if shared.empty:
-        chosen, of = maps.loc[maps.groupby("run", sort=False)["value"].idxmax()], "the best map of each run"
+        chosen, of = largest_of_runs(maps, "value"), "the best map of each run"
     else:
-        best = shared.loc[shared["value"].idxmax()]
+        best = largest(shared, "value")
         chosen, of = shared[shared["map"] == best["map"]], f"map {cut(best['map'], LEGEND)}, the best in {best['run']}"
     return Answer(
         f"Agreement with the rationales (AUROC), {of}",
-        {row["run"]: _claim(row, random.get(row["run"]), shared.empty) for _, row in chosen.iterrows()},
+        {run: _claim(row, random.get(run), shared.empty) for run, row in rows_of(chosen).items()},
     )
 
 
