@@ -123,18 +123,23 @@ def name_of(tables: Tables, name: str) -> str | None:
     return name if name in tables else next((found for found in tables if found.startswith(f"{name}:")), None)
 
 
-def table_of(tables: Tables, name: str, *columns: str) -> "pd.DataFrame":
+def table_of(tables: Tables, name: str, *columns: str, exact: bool = False) -> "pd.DataFrame":
     """A table with its column `run`, of those columns alone where some are named, without rows that have no value.
 
-    Numbers are rounded: a page holds no more digits than an eye sees.
+    Numbers are rounded, a page holds no more digits than an eye sees; `exact` ones are not, for what is still to be computed.
     """
     found = name_of(tables, name)
     assert found is not None, f"no table {name}"
     frame = tables[found] if "run" in tables[found] else tables[found].assign(run="")
     there = frame.dropna(subset="value") if "value" in frame else frame
     chosen = there[["run", *columns]] if columns else there
-    floats = chosen.select_dtypes("float").columns
-    return chosen.assign(**{column: [_rounded(number) for number in chosen[column]] for column in floats})
+    return chosen if exact else rounded(chosen)
+
+
+def rounded(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The same table with numbers of as many digits as an eye sees."""
+    floats = frame.select_dtypes("float").columns
+    return frame.assign(**{column: [_rounded(number) for number in frame[column]] for column in floats})
 
 
 def _rounded(number: float) -> float:

@@ -125,10 +125,10 @@ def _layered(frame: "pd.DataFrame", title: str, span: list[float], told: Mapping
     base = alt.Chart(frame).encode(alt.X("layer:O", title="layer").axis(labelAngle=0, labelOverlap=True), colour)
     if "dash" in frame:
         base = base.encode(detail="dash:N")
-    value = alt.Y("value:Q", title=title, scale=scale).axis(**_grid(span))
+    value = alt.Y("value:Q", title=title, scale=scale).axis(**grid(span))
     tips = [alt.Tooltip("line", title="of"), *(["dash"] if "dash" in frame else []), "layer"]
     tips.append(alt.Tooltip("value:Q", title=title, format=".3f"))
-    parts = [base.mark_line(aria=False).encode(value, **_dashes(frame))]
+    parts = [base.mark_line(aria=False, style="line").encode(value, **_dashes(frame))]
     if "high" in frame and frame["high"].notna().any():
         band = base.encode(alt.Y("low:Q", title=title, scale=scale), alt.Y2("high:Q"))
         # A band of one layer has no width.
@@ -178,7 +178,7 @@ def _dashes(frame: "pd.DataFrame") -> dict[str, Any]:
     return {"strokeDash": alt.StrokeDash("dash:N", legend=legend).scale(domain=names, range=list(DASHES))}
 
 
-def _grid(span: Sequence[float]) -> dict[str, Any]:
+def grid(span: Sequence[float]) -> dict[str, Any]:
     """A stronger line at zero, where zero is in the midst."""
     if span[0] >= 0:
         return {}
