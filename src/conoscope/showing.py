@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from conoscope.facts import run_facts, screen_facts
-from conoscope.figures import FIGURES, Tables, svg
+from conoscope.figures import FIGURES, Tables, spec, svg
 from conoscope.findings import find
 from conoscope.terminal import printable
 
@@ -46,10 +46,11 @@ def _drawn(name: str, tables: Tables) -> str:
     chart = figure.draw(tables)
     if chart is None:
         return ""
+    caption = figure.caption_of(spec(chart))
     # As an image: the ids and styles of one drawing cannot meet those of another, nor a dark page its dark letters.
     source = base64.b64encode(svg(chart).encode()).decode()
     return (
-        f'<figure><figcaption>{_text(figure.title)}</figcaption><img alt="{_text(figure.title)}. {_text(figure.caption)}" '
+        f'<figure><figcaption>{_text(figure.title)}</figcaption><img alt="{_text(figure.title)}. {_text(caption)}" '
         f'style="background: white; max-width: 100%" src="data:image/svg+xml;base64,{source}"></figure>'
     )
 

@@ -23,6 +23,11 @@ class Drawn:
         """Where it is on the page."""
         return f"figure-{self.figure.name}"
 
+    @property
+    def caption(self) -> str:
+        """What is said of this chart: of its marks those that are drawn."""
+        return self.figure.caption_of(json.loads(self.spec))
+
 
 def drawn(tables: Tables) -> list[Drawn]:
     """Every figure that the tables can be drawn as, in the order of the questions."""
@@ -37,7 +42,7 @@ def drawn(tables: Tables) -> list[Drawn]:
 
 def figure_of(found: Drawn) -> Html:
     """The figure with its title and caption; a box of its own scrolls where it is wider than the page."""
-    title, caption, name = found.figure.title, found.figure.caption, found.anchor
+    title, caption, name = found.figure.title, found.caption, found.anchor
     chart = tag("div", Html(found.svg), class_="chart", id=f"{name}-chart", role="img", aria_label=f"{title}. {caption}")
     return tag(
         "figure",
