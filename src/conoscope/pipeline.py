@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import count, islice
 from operator import add
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from conoscope.batches import WINDOW, Batcher, Known, within_memory
+from conoscope.batches import WINDOW, Batcher, Known
 from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, corpus_of
@@ -27,6 +27,9 @@ from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
 from conoscope.traces import Answer, Maps
+
+KEYS = "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
+"""A note of every run."""
 
 
 @dataclass(frozen=True)
@@ -145,11 +148,10 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)
+        look = partial(capture, receive=tally.add, answer=tally.add if tally.wants(Answer) else None)
         while window := list(islice(stream, size * WINDOW)):
             for batch in batcher.batches(window, size, places):
-                with within_memory(batch):
-                    answer = capture(batch, tally.add, tally.add if tally.wants(Answer) else None)
-                loaded.refuse_infinite(answer, batch)
+                seen.judge(batch, loaded.answer(batch, look))
                 progress.advance(len(batch.ids))
             seen.truncated = batcher.truncated
             checkpoint.keep(tally, seen)
@@ -194,7 +196,5 @@ def _provenance(
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
         "command": command(),
-        "notes": [
-            "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
-        ],
+        "notes": [KEYS, *loaded.notes],
     }

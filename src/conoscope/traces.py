@@ -13,6 +13,7 @@ from conoscope.batches import Batch, Once
 from conoscope.calls import Attended, Call, first_tensor
 from conoscope.looks import LOOKS, Piece
 from conoscope.normalising import Norm, Residual
+from conoscope.reading import last_place
 from conoscope.wiring import Pooling, Projection, Wiring, pool
 
 Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
@@ -240,4 +241,7 @@ class Recorder:
 
 def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    return x[torch.arange(len(x), device=x.device), batch.cls.clamp_min(0)] if how is None else pool(x, batch.real, how)
+    if how in ("first", "mean"):
+        return pool(x, batch.real, how)
+    at = batch.cls.clamp_min(0) if how is None else torch.where(batch.cls >= 0, batch.cls, last_place(batch.real))
+    return x[torch.arange(len(x), device=x.device), at]

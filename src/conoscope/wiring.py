@@ -26,9 +26,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from conoscope.batches import first_place, last_place
 from conoscope.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.normalising import Norm, Residual, find_residual
+from conoscope.reading import first_place, last_place
 
 Side = Literal["given", "returned"]
 Pooling = Literal["first", "last", "mean"]
