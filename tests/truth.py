@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan, sqrt
+from math import sqrt
 from statistics import fmean
 from typing import Any
 
@@ -201,7 +201,7 @@ def _norms(rows: Rows) -> dict[str, Allowed]:
         names = {row["kind"] for row in here} - {"other"}
         means = {kind: [row for row in here if row["kind"] == kind] for kind in names}
         kinds[run] = {
-            kind: tuple(fmean(float(row[name]) for row in of) for name in ("weight", "share")) + (len({r["layer"] for r in of}),)
+            kind: (*(fmean(float(row[name]) for row in of) for name in ("weight", "share")), len({row["layer"] for row in of}))
             for kind, of in means.items()
         }
     common = everywhere(kinds)
@@ -370,8 +370,3 @@ def marks_not_drawn(caption: str, spec: Mapping[str, Any]) -> list[str]:
     drawn = list(layers_of(spec))
     named = [(word, found) for pattern, draws in MARKS.items() if (word := re.search(pattern, caption)) for found in [draws]]
     return [word.group() for word, draws in named if not any(draws(mark, encoding) for mark, encoding in drawn)]
-
-
-def nothing(value: float) -> bool:
-    """Whether a number is none."""
-    return isnan(value)
