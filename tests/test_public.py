@@ -13,7 +13,7 @@ SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
     {"errors", "memory", "attending"},
     {"terminal"},
-    {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "joining"},
+    {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "joining", "facts"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "reading"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},

@@ -29,12 +29,15 @@ class Seen:
     truncated: int = 0
     labelled: int = 0
     correct: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
 
     def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
         """The same examples, counted as they pass."""
         for example in examples:
             self.examples += 1
             self.digest = (self.digest + example.digest) % 2**63
+            if example.label is not None:
+                self.classes[example.label] = self.classes.get(example.label, 0) + 1
             yield example
 
     def judge(self, batch: Batch, answer: Tensor) -> None:
@@ -65,7 +68,7 @@ class Checkpoint:
             return tally, Seen()
         before = Result.load(self.folder)
         done = Seen(**before.provenance["seen"])
-        skipped = replace(done, examples=0, digest=0)
+        skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
             pass
         if skipped != done or differences(before.provenance, self.provenance) is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.facts import run_facts
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of folders that tell nothing without the folder above."""
-TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors", "accuracy")
-"""What is told of a model's training, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
 
     frames: dict[str, list[pd.DataFrame]] = {}
     for run in runs:
-        for name, frame in {**run.tables, "runs": pd.DataFrame([_described(run)])}.items():
+        for name, frame in {**run.tables, "runs": pd.DataFrame([run_facts(run.provenance)])}.items():
             frames.setdefault(name, []).append(frame.assign(run=run.name))
     joined = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
     # What is known of a run may stand in several folders: of each fact the first that is told.
@@ -163,11 +162,16 @@ def _named(runs: list[tuple[str, Run]]) -> list[Run]:
 
 
 def _apart(names: Sequence[str], runs: Sequence[Run]) -> bool:
-    """Whether what stands under one name is of one model and one corpus, as far as that is known, and no table is there twice."""
+    """Whether what stands under one name is of one model, one corpus and one vector of a text, as far as that is known, and no
+    table is there twice."""
     told: dict[tuple[str, str], Any] = {}
     for name, run in zip(names, runs, strict=True):
         model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
-        facts = {"model": model.get("hash"), "corpus": (corpus.get("name"), corpus.get("split")) if corpus.get("name") else None}
+        facts = {
+            "model": model.get("hash"),
+            "corpus": (corpus.get("name"), corpus.get("split")) if corpus.get("name") else None,
+            "vector": (run.provenance.get("pool") or {}).get("vector"),
+        }
         if any(fact is not None and told.setdefault((name, what), fact) != fact for what, fact in facts.items()):
             return False
         if any(told.setdefault((name, f"table {table}"), run) is not run for table in run.tables):
@@ -187,16 +191,3 @@ def _model_on_corpus(run: Run) -> str:
     corpus = run.provenance.get("corpus", {})
     on = ":".join(part for part in (corpus.get("name"), corpus.get("split")) if part)
     return f"{_model_name(run)} on {on}" if on else _model_name(run)
-
-
-def _described(run: Run) -> dict[str, Any]:
-    model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
-    training = model.get("training") or {}
-    return {
-        "model": model.get("name"),
-        "type": model.get("type"),
-        "corpus": corpus.get("name"),
-        "split": corpus.get("split"),
-        "examples": run.provenance.get("seen", {}).get("examples"),
-        **{name: training.get(name) for name in TRAINED},
-    }

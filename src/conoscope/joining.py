@@ -81,6 +81,8 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         if all(isinstance(part[key], int) for part in (one, other)):
             total = one[key] + other[key]
             both[key] = total % MODULUS if key == "digest" else total
+        elif all(isinstance(part[key], Mapping) for part in (one, other)):
+            both[key] = {name: one[key].get(name, 0) + other[key].get(name, 0) for name in sorted({**one[key], **other[key]})}
         elif one[key] == other[key]:
             both[key] = one[key]
         else:
