@@ -27,7 +27,7 @@ def write(path: Path) -> Path:
     if path.suffix == ".parquet":
         frame.to_parquet(path)
     elif path.suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in ROWS))
+        path.write_text("\n".join(json.dumps(row) for row in ROWS), encoding="utf-8")
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
     return path
@@ -59,7 +59,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
 
 def test_a_file_without_a_label_column_is_unlabelled(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "soup"}\n')
+    path.write_text('{"text": "soup"}\n', encoding="utf-8")
     assert load_corpus(str(path)).labels == ()
 
 
@@ -88,7 +88,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=[message[:40] for _, _, message in BROKEN])
 def test_a_broken_row_is_named_by_file_and_line(tmp_path: Path, name: str, content: str, message: str) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(CorpusError, match=message):
         list(load_corpus(str(tmp_path / name)))
 
@@ -101,7 +101,7 @@ def test_a_broken_row_is_named_by_file_and_line(tmp_path: Path, name: str, conte
     ],
 )
 def test_a_rationale_that_does_not_fit_is_named_by_file_and_line(tmp_path: Path, why: str, message: str) -> None:
-    (tmp_path / "a.csv").write_text(f"text,why\na good soup,{why}\n")
+    (tmp_path / "a.csv").write_text(f"text,why\na good soup,{why}\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=message):
         list(load_corpus(str(tmp_path / "a.csv"), Columns(rationale="why")))
 
@@ -109,14 +109,14 @@ def test_a_rationale_that_does_not_fit_is_named_by_file_and_line(tmp_path: Path,
 def test_a_file_that_is_not_there_and_one_of_no_known_kind(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no file nowhere.csv; give the path of a .csv, .jsonl, .parquet, .tab, .tsv file"):
         load_corpus("nowhere.csv")
-    (tmp_path / "a.docx").write_text("x")
+    (tmp_path / "a.docx").write_text("x", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"a.docx is of no known kind"):
         load_corpus(str(tmp_path / "a.docx"))
 
 
 def test_odd_labels_and_broken_letters_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "a \\ud800 b", "label": "--5"}\n{"text": "c", "label": "' + "9" * 5000 + '"}\n')
+    path.write_text('{"text": "a \\ud800 b", "label": "--5"}\n{"text": "c", "label": "' + "9" * 5000 + '"}\n', encoding="utf-8")
     corpus = load_corpus(str(path))
     assert [e.text for e in corpus] == ["a ? b", "c"]
     assert len(corpus.labels) == 2
@@ -124,7 +124,7 @@ def test_odd_labels_and_broken_letters_are_read_as_they_are(tmp_path: Path) -> N
 
 def test_a_rationale_that_is_a_number_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "soup", "why": 3}\n')
+    path.write_text('{"text": "soup", "why": 3}\n', encoding="utf-8")
     with pytest.raises(CorpusError, match=r"a.jsonl:1: the rationale 3 is not a list of 0 and 1"):
         list(load_corpus(str(path), Columns(rationale="why")))
 
@@ -163,7 +163,7 @@ def test_any_bytes_give_examples_or_one_clear_error(tmp_path: Path, content: byt
 
 def test_a_file_is_cut_into_train_and_validation_by_hash(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("text,label\n" + "".join(f"soup {n},{n % 2}\n" for n in range(300)))
+    path.write_text("text,label\n" + "".join(f"soup {n},{n % 2}\n" for n in range(300)), encoding="utf-8")
     splits = splits_of(str(path))
     train, validation = ({e.text for e in splits[name]} for name in ("train", "validation"))
     assert not train & validation

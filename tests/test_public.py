@@ -12,7 +12,7 @@ import conoscope
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
     {"errors", "memory", "attending"},
-    {"terminal"},
+    {"terminal", "writing"},
     {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "joining", "facts"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "reading"},
@@ -47,7 +47,7 @@ def floor(module: str) -> int:
 def imported(path: Path) -> set[str]:
     """The top modules of conoscope that a file imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = (
             [node.module or ""]
             if isinstance(node, ast.ImportFrom)
@@ -79,4 +79,7 @@ def test_the_public_names_are_these_and_all_resolve() -> None:
 
 def test_importing_conoscope_imports_nothing_heavy() -> None:
     code = "import sys, conoscope; print({'torch', 'transformers', 'numpy', 'pandas'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8").stdout.strip()
+        == "set()"
+    )

@@ -3,6 +3,7 @@
 >>> trainer.add_callback(GeometryCallback(tokenizer, load_corpus("bistro:validation"), every=100))
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +24,7 @@ from transformers import (
 from conoscope.bounds import POSITIVE, within
 from conoscope.capture import Capture
 from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.errors import OverflowedError
 from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.result import table
@@ -33,7 +35,8 @@ MEASURES = ("sim", "attention_entropy")
 
 
 class GeometryCallback(TrainerCallback):  # type: ignore[misc]
-    """Measures the first `size` examples before training and every `every` steps, without touching the training.
+    """Measures the first `size` examples before training and every `every` steps, without touching the training: of a model
+    that overflows, the numbers are NaN.
 
     `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
     over heads. They are put into the Trainer's history as well; its loggers get them with `callback.report = trainer.log`.
@@ -60,7 +63,12 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
             self._look(model, state)
 
     def _look(self, model: Any, state: TrainerState) -> None:
-        row = {"step": state.global_step, **geometry(model, self.tokenizer, self.corpus)}
+        try:
+            found = geometry(model, self.tokenizer, self.corpus)
+        except OverflowedError:
+            # A training that diverges is the Trainer's to stop.
+            found = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
+        row = {**found, "step": state.global_step}
         self.rows.append(row)
         if self.report is None:
             state.log_history.append({"epoch": state.epoch, **row})

@@ -24,7 +24,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from conoscope.attending import attention_of
 from conoscope.batches import Batch
 from conoscope.calls import Attended, Log, logged
-from conoscope.errors import CaptureError
+from conoscope.errors import CaptureError, OverflowedError
 from conoscope.looks import LOOKS, Looking, Piece
 from conoscope.masks import finite_mask, visible_keys
 from conoscope.memory import keep_memory
@@ -33,9 +33,11 @@ from conoscope.passing import answer_of, outputs_of
 from conoscope.reading import most_positions, named_pad
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
-from conoscope.wiring import Wiring, find_wiring
+from conoscope.wiring import Wiring, find_wiring, is_sound
 
 Mode = Literal["kv", "full"]
+DRAWS = 16
+"""How many batches of random tokens are tried: some token may make a model overflow that the texts do not have."""
 
 
 _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
@@ -148,7 +150,7 @@ class Capture:
         """
         batch = batch.to(self.module.device)
         if self.wiring is None:
-            self.wiring = self._calibrate(_random_batch(self.module))
+            self.wiring = self._calibrate()
             self._refuse_unknown_heads(self.wiring.heads)
             for module in self.wiring.modules():
                 handle = module.register_forward_hook(_watch)
@@ -163,6 +165,7 @@ class Capture:
                     f"{len(self.wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
                 )
             with paused():
+                recorder.refuse_overflow(type(self.module).__name__, self.module.dtype)
                 recorder.answered(result if result.ndim == 2 else None)
         return result
 
@@ -182,11 +185,20 @@ class Capture:
                 stack.enter_context(Following(batch.real.shape, partial(_record_followed, mode=self.mode)))
             yield
 
-    def _calibrate(self, batch: Batch) -> Wiring:
-        log, states = self._logged(batch)
-        if not log.attentions:
-            self._follow()
+    def _calibrate(self) -> Wiring:
+        """Of the first batch of random tokens that leaves numbers: NaN and infinity cannot be told from one another."""
+        for seed in range(DRAWS):
+            batch = _random_batch(self.module, seed)
             log, states = self._logged(batch)
+            if not log.attentions and not self.followed:
+                self._follow()
+                log, states = self._logged(batch)
+            self._refuse_unseen(log, states)
+            if is_sound(log, states, batch.real):
+                return find_wiring(log, states, batch.real)
+        raise OverflowedError(type(self.module).__name__, "random tokens", self.module.dtype)
+
+    def _refuse_unseen(self, log: Log, states: Sequence[Tensor]) -> None:
         name, layers = type(self.module).__name__, len(log.attentions)
         if not layers:
             raise CaptureError(
@@ -199,7 +211,6 @@ class Capture:
             raise CaptureError(
                 f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected"
             )
-        return find_wiring(log, states, batch.real)
 
     def _follow(self) -> None:
         """Look at the operations of the model's own eager attention, in every pass from now on."""
@@ -269,11 +280,11 @@ def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tens
     return replace(Batch.of_ids(ids.where(real, pad or 0), real), pad=0 if pad is None else None).to(module.device)
 
 
-def _random_batch(module: PreTrainedModel) -> Batch:
+def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
     positions = most_positions(module)
     longest = 11 if positions is None else min(11, max(3, positions - 4))
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     known = known_tokens(module)
-    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
+    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(seed))]
     return bare_batch(module, ids, real)

@@ -4,6 +4,7 @@ Nothing heavy is imported before a command runs, so that help comes at once.
 """
 
 import argparse
+import io
 import os
 import shutil
 import sys
@@ -226,6 +227,7 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code: 0, or 2 for what the user can mend."""
+    _spell_out()
     given = parser().parse_args(arguments)
     try:
         if given.command not in ("list", "corpus", "fetch"):
@@ -242,6 +244,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _spell_out() -> None:
+    """Let what a terminal cannot show be spelled out, in an ASCII locale say, instead of ending the run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _quiet() -> None:

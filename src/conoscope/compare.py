@@ -17,6 +17,7 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.resampling import INTERVAL, weightings, weightings_within
 from conoscope.scores import macro_f1, mean_f1
 from conoscope.terminal import Progress
+from conoscope.writing import write_text
 
 RESAMPLES = 2000
 
@@ -32,8 +33,8 @@ class Comparison:
         """The scores as CSV, and the pairs in a file of the same name with `-pairs`."""
         target = Path(path)
         try:
-            self.scores.to_csv(target, index=False)
-            self.pairs.to_csv(target.with_stem(f"{target.stem}-pairs"), index=False)
+            for frame, path in ((self.scores, target), (self.pairs, target.with_stem(f"{target.stem}-pairs"))):
+                write_text(path, frame.to_csv(index=False, lineterminator="\n"))
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
 

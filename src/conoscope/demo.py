@@ -30,7 +30,7 @@ def demo(out: Path, seed: int = 0) -> None:
     if not (model / "training.json").is_file():
         say(f"training pure-attention on bistro, seed {seed}")
         train(splits_of("bistro", seed=seed), model, replace(QUICK, seed=seed))
-    described = json.loads((model / "training.json").read_text())
+    described = json.loads((model / "training.json").read_text(encoding="utf-8"))
     if described["settings"]["seed"] != seed:
         raise OutputError(
             f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"

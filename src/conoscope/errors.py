@@ -4,7 +4,8 @@ ConoscopeError                 every error a user can cause; the command line pr
 ├── DataError                  a file of texts or of word vectors that is not there or cannot be read
 │   └── CorpusError            a corpus, split, column, row or label that is not there or cannot be used
 ├── ModelError                 a model that cannot be loaded, is broken, or has labels other than the corpus
-│   └── CaptureError           a model whose attention cannot be seen, or a site that it does not have
+│   ├── CaptureError           a model whose attention cannot be seen, or a site that it does not have
+│   └── OverflowedError        a model that leaves NaN, infinity or numbers too large to be multiplied
 ├── MeasureError               an unknown measure, map or option, or a measure with nothing to measure
 └── OutputError                a folder that cannot be written or read, or results that do not go together
 
@@ -41,6 +42,16 @@ class ModelError(ConoscopeError):
 
 class CaptureError(ModelError):
     """A model whose attention cannot be seen, or a site that it does not have."""
+
+
+class OverflowedError(ModelError):
+    """A model that leaves NaN, infinity or numbers too large to be multiplied: what is read from it would be made up."""
+
+    def __init__(self, model: str, text: str, dtype: object) -> None:
+        precision = str(dtype).removeprefix("torch.")
+        wider = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}.get(precision)
+        advice = "give another checkpoint" if wider is None else f"try --dtype {wider}, or another checkpoint"
+        super().__init__(f"{model} answers {text} with NaN or infinity in torch.{precision}; {advice}")
 
 
 class MeasureError(ConoscopeError):

@@ -22,7 +22,7 @@ from transformers import (
 import conoscope.models  # noqa: F401  registers our own family with the Auto classes
 from conoscope.batches import Batch, Batcher, Known
 from conoscope.corpora.base import Corpus
-from conoscope.errors import ModelError, one_of
+from conoscope.errors import ModelError, OverflowedError, one_of
 from conoscope.labels import distinct, matched
 from conoscope.passing import answer_of, within_memory
 from conoscope.placing import device_of, dtype_of, refuse_elsewhere
@@ -104,14 +104,11 @@ class LoadedModel:
         return matched(corpus.labels, self.labels, str(corpus), self.name)
 
     def refuse_infinite(self, answer: Tensor, batch: Batch) -> None:
-        """Overflow anywhere in a model reaches its answer: a number read from such a pass would be made up."""
+        """An answer that is no number tells of overflow: whatever is read from such a pass would be made up."""
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
         if not bool(finite.all()):
             example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-            raise ModelError(
-                f"{self.name} answers {example} with NaN or infinity in {self.module.dtype}; "
-                "try --dtype float32, or another checkpoint"
-            )
+            raise OverflowedError(self.name, example, self.module.dtype)
 
     def digest(self) -> str:
         """A hash of every weight and its name, of the configuration and of the tokenizer."""

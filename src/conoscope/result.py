@@ -21,6 +21,7 @@ from conoscope.showing import measured, shown
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
 from conoscope.terminal import printable
+from conoscope.writing import BESIDE, atomic, make_folder, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,21 +120,21 @@ def missing_shards(provenance: Mapping[str, Any]) -> list[str]:
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     """The folder, made if need be; refused where it holds other results or other files."""
     where = make_folder(Path(folder))
-    if any(path.name not in PARTIAL for path in where.iterdir()):
-        if not (where / "provenance.json").is_file():
-            raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
-        if (differing := differences(read_provenance(where), provenance)) is not None:
-            raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
-    return where
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder, made with those above it."""
+    there = {path.name for path in where.iterdir() if path.name not in PARTIAL and not path.name.startswith(BESIDE)}
+    if not there:
+        return where
+    if "provenance.json" not in there:
+        raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {error.strerror}; give -o another") from error
-    return folder
+        before = read_provenance(where)
+    except OutputError as error:
+        # Alone it is the remnant of a run that could not write it.
+        if there == {"provenance.json"}:
+            return where
+        raise OutputError(f"{where / 'provenance.json'} is not whole; give -o another folder, or remove this one") from error
+    if (differing := differences(before, provenance)) is not None:
+        raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
+    return where
 
 
 def versions() -> dict[str, str]:
@@ -146,7 +147,7 @@ def write_tables(folder: Path, tables: Mapping[str, "pd.DataFrame"], provenance:
     """Write each table as parquet, with its provenance within, and as CSV."""
     for name, frame in tables.items():
         _write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance)
-        frame.to_csv(folder / f"{stem_of(name)}.csv", index=False)
+        write_text(folder / f"{stem_of(name)}.csv", frame.to_csv(index=False, lineterminator="\n"))
 
 
 def stem_of(name: str) -> str:
@@ -156,13 +157,13 @@ def stem_of(name: str) -> str:
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
     """Write provenance.json."""
-    (folder / "provenance.json").write_text(json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / "provenance.json", json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
     """What provenance.json says."""
     try:
-        found: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
+        found: dict[str, Any] = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
         if wrong := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
             raise ValueError(f"it does not tell {one_of(wrong)}")
@@ -256,7 +257,8 @@ def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, A
 
     written = pa.Table.from_pandas(frame, preserve_index=False)
     metadata = {**(written.schema.metadata or {}), b"conoscope": json.dumps(provenance).encode()}
-    pq.write_table(written.replace_schema_metadata(metadata), path)
+    with atomic(path) as beside, beside.open("wb") as file:
+        pq.write_table(written.replace_schema_metadata(metadata), file)
 
 
 def _summarized(name: str, frame: "pd.DataFrame") -> str:

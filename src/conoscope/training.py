@@ -37,12 +37,12 @@ from conoscope.encoding import Collator, Encoded, split_off_marks
 from conoscope.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
 from conoscope.loading import LoadedModel, load_model
 from conoscope.penalties import Penalties, penalty
-from conoscope.result import make_folder
 from conoscope.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
 from conoscope.terminal import say
 from conoscope.weights import BACKEND, collected
+from conoscope.writing import make_folder, move_into, write_text
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -119,11 +119,10 @@ def _write(
     size = sum(p.numel() for p in loaded.module.parameters())
     model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
     facts = described(chosen, corpora, model, trained.scores)
-    (staged / "README.md").write_text(card(facts))
-    (staged / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    write_text(staged / "README.md", card(facts))
+    write_text(staged / "training.json", json.dumps(facts, indent=2) + "\n")
     logs = [path for path in checkpoints.glob("runs") if path.is_dir()]
-    for path in (*logs, *sorted(staged.iterdir(), key=lambda path: path.name == "training.json")):
-        path.rename(trained.folder / path.name)
+    move_into(trained.folder, (*logs, *staged.iterdir()), last="training.json")
 
 
 @contextmanager

@@ -111,6 +111,14 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
     )
 
 
+def is_sound(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> bool:
+    """Whether the real tokens of a logged pass have neither NaN nor infinity in what attention and layers left."""
+    sides = [x.transpose(1, 2) for each in log.attentions for x in (each.query, each.key, each.value) if x is not None]
+    by_token = [*hidden_states, *sides, *(each.context for each in log.attentions)]
+    finite = (x.isfinite().flatten(2).all(-1) | ~real for x in by_token if x.shape[:2] == real.shape)
+    return all(bool(each.all()) for each in finite)
+
+
 def _by_rows(segments: Sequence[Sequence[Event]], real: Bool[Tensor, "b t"]) -> list[list[Event]]:
     """The calls without those that read or return tokens first and rows second (XLNet), which a trace would cut wrongly."""
     turned = None if real.shape[0] == real.shape[1] else real.shape[::-1]

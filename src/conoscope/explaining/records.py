@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +21,7 @@ from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
 from conoscope.options import refuse_twice
 from conoscope.terminal import Progress, printable
+from conoscope.writing import atomic_text
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
 DIGITS = 9
@@ -163,16 +163,12 @@ def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:
 def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:
     """Write them as JSON lines; how many there were. What was there is replaced once all are written."""
     target = Path(path)
-    partial, count = target.with_name(f"{target.name}.partial"), 0
+    count = 0
     try:
-        with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        with atomic_text(target) as file:
             for explanation in explanations:
                 file.write(json.dumps(explanation.record(), ensure_ascii=False, allow_nan=False) + "\n")
                 count += 1
-        partial.replace(target)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
     return count
