@@ -22,7 +22,7 @@ from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
-from conoscope.provenance import command, of_corpus, of_model
+from conoscope.provenance import command, notes_of, of_corpus, of_model
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
@@ -194,7 +194,5 @@ def _provenance(
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
         "command": command(),
-        "notes": [
-            "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
-        ],
+        "notes": notes_of(loaded),
     }
