@@ -26,6 +26,7 @@ def run_facts(provenance: Mapping[str, Any]) -> dict[str, Any]:
         "type": model.get("type"),
         "corpus": corpus.get("name"),
         "split": corpus.get("split"),
+        "marked_by": corpus.get("marked_by"),
         "examples": seen.get("examples"),
         **{name: training.get(name) for name in TRAINED},
         "vector": described(provenance),

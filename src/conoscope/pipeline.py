@@ -25,14 +25,11 @@ from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.options import refuse_twice
 from conoscope.placing import dtype_name
-from conoscope.provenance import command, of_corpus, of_model
+from conoscope.provenance import command, notes_of, of_corpus, of_model
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
 from conoscope.traces import Answer, Maps
-
-KEYS = "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
-"""A note of every run."""
 
 
 @dataclass(frozen=True)
@@ -225,5 +222,5 @@ def _provenance(
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
         "command": command(),
-        "notes": [KEYS, *loaded.notes],
+        "notes": [*notes_of(loaded), *loaded.notes],
     }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from conoscope.batches import WINDOW, Batcher
 from conoscope.bounds import POSITIVE, check
 from conoscope.corpora import Corpus, Example, Texts, corpus_of
+from conoscope.corpora.base import PEOPLE
 from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
@@ -64,6 +65,7 @@ class Explanation:
     seen: Bool[np.ndarray, " w"]
     maps: Mapping[str, Float[np.ndarray, " w"]]
     model: str = ""
+    marked_by: str = PEOPLE
 
     def record(self) -> dict[str, Any]:
         """What is written as a line of JSON; a word without a score has null, and so has an example that nobody marked."""
@@ -75,6 +77,7 @@ class Explanation:
             "words": list(example.words),
             "label": example.label,
             "rationale": None if example.rationale is None else [int(marked) for marked in example.rationale],
+            "marked_by": None if example.rationale is None else self.marked_by,
             "model": self.model,
             "predicted": self.predicted,
             "maps": {name: [_number(score) for score in scores] for name, scores in self.maps.items()},
@@ -139,7 +142,7 @@ def _explained(
                 made = _of_batch(texts, passes(batch), loaded, maps, options.word_score)
                 found |= dict(zip(batch.place.tolist(), made, strict=True))
                 progress.advance(len(texts))
-            yield from (found[place] for place in sorted(found))
+            yield from (replace(found[place], marked_by=corpus.marked_by) for place in sorted(found))
 
 
 def _of_batch(

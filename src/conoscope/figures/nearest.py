@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables, figure, table_of
 from conoscope.figures.classes import last_layer, panels_of
-from conoscope.figures.marks import LETTER, below
+from conoscope.figures.marks import LETTER, below, ticks
 from conoscope.figures.panels import paneled
 from conoscope.figures.theme import GREY, PALETTE
 
@@ -84,7 +84,7 @@ def nearest_cone(tables: Tables) -> Chart | None:
 
 
 def _share(channel: Any) -> Any:
-    return channel.title("share of the examples").scale(domain=[0, 1]).axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
+    return channel.title("share of the examples").scale(domain=[0, 1]).axis(**ticks([0, 0.25, 0.5, 0.75, 1]), format=".2~f")
 
 
 def _told(drawn: "pd.DataFrame", of: str) -> list[Any]:
