@@ -57,8 +57,10 @@ def _moments(cones: Cones, kind: str) -> tuple[Float[Tensor, "c g"], Float[Tenso
     The first correct example is taken out of its own class. NaN where the sums do not tell.
     """
     if kind == "held_out":
-        sums = torch.einsum("hcd,hgd->cg", cones.of_halves().flip(0), cones.sums.units)
-        count = cones.directions.count.expand(cones.classes, -1)
+        # Those of one half have a cosine with the classes that are in the other.
+        others = cones.of_halves().flip(0)
+        sums = torch.einsum("hcd,hgd->cg", others.nan_to_num(), cones.sums.units)
+        count = torch.einsum("hc,hg->cg", (~others.isnan().any(-1)).long(), cones.sums.count)
         return sums / count, torch.full_like(sums, torch.nan), count
     representatives = cones.of_kind(kind)
     itself = torch.eye(cones.classes, dtype=torch.float64) * (kind == "first")
