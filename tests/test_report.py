@@ -171,7 +171,7 @@ def test_the_page_of_many_large_tables_is_small() -> None:
 
 def test_a_page_of_one_run_says_what_was_measured(pure: LoadedModel, tmp_path: Path) -> None:
     result = measure(pure, TEXTS, ["sim", "capacity", "directionality"], out=tmp_path / "out")
-    text = report(tmp_path / "out", tmp_path / "report.html").read_text()
+    text = report(tmp_path / "out", tmp_path / "report.html").read_text(encoding="utf-8")
     parsed = Page(text)
     assert "3 × 2" in parsed.texts["bdi"]
     assert "negative, positive" in parsed.texts["dd"]
@@ -217,16 +217,16 @@ def test_a_page_without_any_figure_has_its_tables() -> None:
 def test_a_page_of_texts_without_labels_and_of_weights_alone(pure: LoadedModel, tmp_path: Path) -> None:
     unlabelled = measure(pure, TEXTS, ["sim"], Options(labels=False))
     weights = measure(pure, None, ["directionality"])
-    parsed = Page(report(unlabelled, tmp_path / "unlabelled.html").read_text())
+    parsed = Page(report(unlabelled, tmp_path / "unlabelled.html").read_text(encoding="utf-8"))
     assert {FIGURES[(found["id"] or "").removeprefix("figure-")].needs for found in parsed.all("figure")} == {("sim",)}
-    parsed = Page(report(weights, tmp_path / "weights.html").read_text())
+    parsed = Page(report(weights, tmp_path / "weights.html").read_text(encoding="utf-8"))
     assert "none, the weights alone" in parsed.texts["dd"]
     assert "Texts" not in parsed.texts["dt"][:5]
 
 
 def test_a_part_of_a_corpus_is_told_first(pure: LoadedModel, tmp_path: Path) -> None:
     part = measure(pure, TEXTS, ["sim"], Options(shard=(1, 2)))
-    text = report(part, tmp_path / "part.html", title="A <part>").read_text()
+    text = report(part, tmp_path / "part.html", title="A <part>").read_text(encoding="utf-8")
     assert "was measured on a part of its corpus; shards 2/2 are missing." in text
     assert "(missing: 2/2)" in text
     assert Page(text).texts["h1"] == ["A <part>"]
@@ -278,7 +278,9 @@ def test_numbers_have_the_digits_that_a_reader_needs() -> None:
 
 def test_a_page_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
     result = tmp_path / "words.jsonl"
-    result.write_text('{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n')
+    result.write_text(
+        '{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n', encoding="utf-8"
+    )
     with pytest.raises(OutputError, match=r"no report can be written as 'page\.pdf'; give an ending of \.htm, \.html"):
         report(result, tmp_path / "page.pdf")
     with pytest.raises(OutputError, match=r"cannot write .*nowhere.page\.html: No such file or directory; give -o another file"):
@@ -293,9 +295,11 @@ def test_a_page_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> No
 
 def test_a_page_that_was_there_stays_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "words.jsonl", tmp_path / "page.html"
-    source.write_text('{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n')
+    source.write_text(
+        '{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n', encoding="utf-8"
+    )
     report(source, target)
-    before = target.read_text()
+    before = target.read_text(encoding="utf-8")
 
     def full(self: Path, *_: object, **__: object) -> int:
         self.touch()
@@ -304,5 +308,5 @@ def test_a_page_that_was_there_stays_when_writing_fails(tmp_path: Path, monkeypa
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OutputError, match="No space left on device"):
         report(source, target)
-    assert target.read_text() == before
+    assert target.read_text(encoding="utf-8") == before
     assert not list(tmp_path.glob("*.part"))

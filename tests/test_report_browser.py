@@ -30,7 +30,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setitem(FIGURES, f"clipped-{number}", clipped(number))
         text = page_of(runs, together(runs), [Finding("SIM is 0.5.", "sim")])
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -100,7 +100,7 @@ def test_no_two_charts_share_a_name_and_each_finds_its_own(opened: Open) -> None
 
 def test_a_chart_that_fails_leaves_its_drawing(browser: Browser, written: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.html"
-    broken.write_text(written.read_text().replace('"mark":', '"remark":'))
+    broken.write_text(written.read_text(encoding="utf-8").replace('"mark":', '"remark":'), encoding="utf-8")
     shown = browser.new_page()
     shown.goto(broken.as_uri())
     with shown.expect_console_message():

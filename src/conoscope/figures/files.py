@@ -7,6 +7,7 @@ from typing import Any
 from conoscope.errors import OutputError, one_of
 from conoscope.figures.base import Chart, figure_in
 from conoscope.figures.embedding import as_json, chart_page
+from conoscope.writing import atomic, write_text
 
 FORMATS = (".svg", ".pdf", ".png", ".html", ".json")
 
@@ -21,10 +22,10 @@ def save(chart: Chart, path: str | Path) -> Path:
         raise OutputError(f"no figure can be written as {target.name!r}; give an ending of {one_of(FORMATS)}")
     try:
         if ending in (".html", ".json"):
-            target.write_text(as_json(spec(chart), 2) if ending == ".json" else page(chart), encoding="utf-8")
+            write_text(target, as_json(spec(chart), 2) if ending == ".json" else page(chart))
         else:
-            with alt.data_transformers.disable_max_rows():
-                chart.properties(background="white").save(str(target))
+            with alt.data_transformers.disable_max_rows(), atomic(target) as beside:
+                chart.properties(background="white").save(str(beside))
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
     return target

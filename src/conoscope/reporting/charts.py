@@ -23,6 +23,11 @@ class Drawn:
         """Where it is on the page."""
         return f"figure-{self.figure.name}"
 
+    @property
+    def caption(self) -> str:
+        """What is said of this chart: of its marks those that are drawn."""
+        return self.figure.caption_of(json.loads(self.spec))
+
 
 def drawn(tables: Tables) -> list[Drawn]:
     """Every figure that the tables can be drawn as, in the order of the questions."""
@@ -42,7 +47,7 @@ def _narrow(figure: Figure, tables: Tables) -> str:
 
 def figure_of(found: Drawn) -> Html:
     """The figure with its title and caption."""
-    title, caption, name = found.figure.title, found.figure.caption, found.anchor
+    title, caption, name = found.figure.title, found.caption, found.anchor
     return tag(
         "figure",
         tag("p", f"Figure {found.number} · ", tag("code", found.figure.name), class_="number"),
