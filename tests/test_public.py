@@ -12,7 +12,7 @@ import conoscope
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
     {"errors", "terminal", "memory"},
-    {"textfiles", "layers", "options", "resampling"},
+    {"textfiles", "layers", "options", "resampling", "pooling"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "attending"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},
