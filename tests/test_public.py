@@ -20,7 +20,7 @@ FLOORS = (
     {"looks"},
     {"traces"},
     {"capture", "samples", "waiting", "settings", "encoding"},
-    {"quantities", "maps", "weights", "building", "resuming"},
+    {"quantities", "maps", "weights", "building", "resuming", "text_vector"},
     {"tally"},
     {"measures"},
     {"figures"},

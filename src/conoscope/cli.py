@@ -82,9 +82,13 @@ def _merge(given: argparse.Namespace) -> None:
 
 
 def _report(result: Any, out: str | None) -> None:
+    from conoscope.terminal import printable
+
     print(result.summary())
     for gap in result.provenance.get("gaps", ()):
         print(f"conoscope: {gap}; the tables lack it", file=sys.stderr)
+    if note := result.provenance.get("pool", {}).get("note"):
+        print(f"conoscope: {printable(note)}", file=sys.stderr)
     if not result.tables:
         print("conoscope: nothing to measure in this shard; its sums are kept for conoscope merge", file=sys.stderr)
     seen = result.provenance["seen"]

@@ -22,10 +22,12 @@ from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
+from conoscope.pooling import chosen_pool
 from conoscope.provenance import command, of_corpus, of_model
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
+from conoscope.text_vector import text_vector
 from conoscope.traces import Answer, Maps
 
 
@@ -33,7 +35,8 @@ from conoscope.traces import Answer, Maps
 class Options:
     """How to run. Without a `batch_size`, 32 texts, and 128 on a GPU, which small batches leave idle. None of it changes a
     number, save `limit`, `max_length`, `dtype`, `kinds` (further kinds of tokens, as words by name) and `frequencies` (a file of
-    the tokens' ranks or counts)."""
+    the tokens' ranks or counts) and `pool` (which vector stands for a text: first, last or mean; without it what the classifier
+    reads, or what the model's files say)."""
 
     device: str = "auto"
     dtype: str = "float32"
@@ -44,6 +47,7 @@ class Options:
     labels: bool = True
     kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
     frequencies: str | Path | None = None
+    pool: str | None = None
     progress: bool = False
 
 
@@ -65,10 +69,14 @@ def measure(
     texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, chosen.labels)
     asked = [request(name) for name in measures] if measures else _fitting(texts, corpus is not None)
     _refuse_without_texts(asked, corpus is not None)
+    chosen_pool(chosen.pool)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(texts, chosen.max_length, _known(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
+    if corpus is not None:
+        provenance["pool"] = text_vector(loaded, chosen.pool).provenance()
+        provenance["notes"] += [provenance["pool"]["note"]] if "note" in provenance["pool"] else []
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
@@ -140,8 +148,9 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
     mode: Mode = "full" if tally.looks else "kv"
+    vector = checkpoint.provenance.get("pool", {}).get("vector")
     with (
-        Capture(loaded.module, mode, tally.looks, heads=tally.heads) as capture,
+        Capture(loaded.module, mode, tally.looks, heads=tally.heads, vector=vector) as capture,
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)

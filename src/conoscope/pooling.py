@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from conoscope.errors import MeasureError, one_of
 
@@ -131,45 +131,43 @@ def _from_hub(name: str, file: str) -> Path | None:
 
 def is_classifiers(provenance: Mapping[str, Any]) -> bool:
     """Whether the vector that was analysed is the one that the model's classifier reads."""
-    if not provenance.get("model", {}).get("labels"):
-        return False
-    return bool(provenance.get("pool", {"by": CLASSIFIER}).get("by") == CLASSIFIER)
+    pool = _told(provenance)
+    return bool(provenance.get("model", {}).get("labels")) and (pool is None or pool["by"] == CLASSIFIER)
 
 
 def described(provenance: Mapping[str, Any]) -> str:
     """A phrase for the vector that was analysed, as "the mean of the token vectors" or "what the classifier reads ([CLS])"."""
-    pool = provenance.get("pool")
-    if not pool:
-        return "what the classifier reads" if is_classifiers(provenance) else "the vector that stands for a text"
+    pool, classifiers = _told(provenance), is_classifiers(provenance)
+    if pool is None:
+        return "what the classifier reads" if classifiers else "the vector that stands for a text"
     token = pool.get("token")
-    if is_classifiers(provenance):
-        short = {"mean": "the mean of the token vectors", "last": "the last token"}
-        return f"what the classifier reads ({short.get(pool['vector'], token or _unnamed(pool['vector']))})"
-    named = {
+    # Decoders classify from the last token, which has no name of its own.
+    phrase = {
         "first": f"the first token, {token}" if token else "the first token",
         "last": "the last token",
         "mean": "the mean of the token vectors",
         "cls": f"the token {token}" if token else "the last token",
-    }
-    return named[pool["vector"]]
-
-
-def _unnamed(vector: str) -> str:
-    """A token without a name of its own: decoders classify from the last one."""
-    return "the first token" if vector == "first" else "the last token"
+    }[pool["vector"]]
+    return f"what the classifier reads ({token or phrase})" if classifiers else phrase
 
 
 def sourced(provenance: Mapping[str, Any]) -> str | None:
     """The phrase with where the choice was read, as "the mean of the token vectors (1_Pooling/config.json)"; None for results
     that do not say it."""
-    pool = provenance.get("pool")
-    if not pool:
+    pool = _told(provenance)
+    if pool is None:
         return None
     return described(provenance) if is_classifiers(provenance) else f"{described(provenance)} ({pool['by']})"
 
 
 def pool_identity(provenance: Mapping[str, Any]) -> str | None:
-    """What two parts of one result must share: the classifier's own vector, or one of another name; None where none was used."""
-    if is_classifiers(provenance):
-        return CLASSIFIER
-    return provenance["pool"]["vector"] if provenance.get("pool") else None
+    """What two parts of one result must share: the classifier's own vector, or one of another name; None where none is told."""
+    pool = _told(provenance)
+    return CLASSIFIER if is_classifiers(provenance) else None if pool is None else pool["vector"]
+
+
+def _told(provenance: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """What provenance.json says of the vector; None in folders of earlier versions, and where it makes no sense."""
+    pool = provenance.get("pool")
+    told = isinstance(pool, Mapping) and pool.get("vector") in get_args(Vector) and isinstance(pool.get("by"), str)
+    return pool if told else None

@@ -15,6 +15,7 @@ from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.kinds import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
+from conoscope.pooling import pool_identity
 from conoscope.showing import measured, shown
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
@@ -179,7 +180,8 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence
             return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"
         if left != right:
             return f"{key} {left}, not {right}"
-    return None
+    pools = pool_identity(one), pool_identity(other)
+    return None if pools[0] == pools[1] else "pool {}, not {}".format(*pools)
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,15 @@ def data_options(command: argparse.ArgumentParser) -> None:
     columns.add_argument("--rationale", metavar="NAME", help='a flag for each whitespace word: "0 1 1"')
 
 
+def pool_option(command: argparse.ArgumentParser) -> None:
+    """Which vector stands for a text."""
+    command.add_argument(
+        "--pool", metavar="NAME",
+        help="the vector that stands for a text: first (token), last or mean, as in --pool mean for a sentence encoder; default "
+        "what the classifier reads, or what the model's 1_Pooling says",
+    )  # fmt: skip
+
+
 def positive(text: str) -> int:
     """A whole number from 1."""
     if not text.isdecimal() or not 1 <= int(text[:19]) <= 10**18:

@@ -90,10 +90,11 @@ class Trace(Once):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the classifier reads of one layer, one vector an example, and what the model answered in the end.
+    """The vector of one layer that stands for each text, and what the model answered in the end.
 
-    The vectors are those of the token that is classified from (or of [CLS], where that is not known), or the mean over
-    tokens where the model pools so; `there` says which examples have one. `predicted` is -1 for a model that does not
+    It is what the classifier reads, where there is one: that of the token that is classified from (or of [CLS], where that is
+    not known), or the mean over tokens where the model pools so; or the one that was asked for. `there` says which examples
+    have one. `predicted` is -1 for a model that does not
     classify. `maps` has the weights of the heads that were asked for.
     """
 
@@ -224,7 +225,7 @@ class Recorder:
         return None if maps is None else {head: maps[:, head - 1].clone() for head in there}
 
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
-        """The pass is over: hand over what the classifier read of each layer, and the answer."""
+        """The pass is over: hand over the vector that stands for the text in each layer, and the answer."""
         self.close()
         if self.answer is None:
             return

@@ -17,7 +17,7 @@ needs it says so.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -29,6 +29,7 @@ from transformers.pytorch_utils import Conv1D
 from conoscope.batches import first_place, last_place
 from conoscope.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.normalising import Norm, Residual, find_residual
+from conoscope.pooling import Vector
 
 Side = Literal["given", "returned"]
 Pooling = Literal["first", "last", "mean"]
@@ -58,6 +59,10 @@ class Wiring:
         """Every module that must be watched."""
         outputs = (output and output[0] for output in self.outputs)
         return {call[0] for call in (*self.inputs, *self.projections, *self.forwards, *outputs) if call is not None}
+
+    def with_pooling(self, vector: Vector | None) -> "Wiring":
+        """The same with another vector read of each layer; None of them leaves it as it is, `cls` is the classifying token."""
+        return self if vector is None else replace(self, pooling=None if vector == "cls" else vector)
 
     @cached_property
     def projected(self) -> "dict[Call, Projection]":

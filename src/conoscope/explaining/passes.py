@@ -14,6 +14,7 @@ from conoscope.capture import Capture, answer_of
 from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
 from conoscope.loading import LoadedModel
+from conoscope.text_vector import text_vector
 from conoscope.traces import Trace
 from conoscope.wiring import Pooling
 
@@ -21,10 +22,13 @@ from conoscope.wiring import Pooling
 class Passes:
     """Within it, `passes(batch)` runs the model once and keeps, for each layer, the matrices that the maps need."""
 
-    def __init__(self, loaded: LoadedModel, maps: Iterable[Asked]) -> None:
+    def __init__(self, loaded: LoadedModel, maps: Iterable[Asked], pool: str | None = None) -> None:
+        """`pool`: whose rows a map is read from, where it is not the vector that the model itself takes."""
         self.loaded = loaded
         self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
-        self._capture = Capture(loaded.module, "full", looks=(), whole=True) if self.kinds else None
+        self._capture = (
+            Capture(loaded.module, "full", looks=(), whole=True, vector=text_vector(loaded, pool).vector) if self.kinds else None
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -61,7 +65,8 @@ class Passes:
 
 
 def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
-    """1 at the token that is classified from, as the model's wiring tells it, or else [CLS]; without one, 1/n at each."""
+    """1 at the token whose vector stands for the text, as the wiring says, or else [CLS]; for a mean, or without one, 1/n at
+    each."""
     real, nowhere = batch.real, torch.full_like(batch.cls, -1)
     at = {"first": first_place(real), "last": last_place(real), "mean": nowhere, None: batch.cls}[pooling]
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]

@@ -16,6 +16,8 @@ from conoscope.explaining.judged import fingerprint
 from conoscope.explaining.records import DEFAULT_MAPS, Explaining, Explanation, explain
 from conoscope.explaining.scorefiles import ScoreFile, joined_names, read_scores
 from conoscope.loading import LoadedModel
+from conoscope.pooling import Pool
+from conoscope.text_vector import text_vector
 
 CHANCE = "random"
 
@@ -53,6 +55,12 @@ class Sources:
         """What decides the scores: the files by name and hash, and how maps are made."""
         deciding = ("limit", "max_length", "dtype", "word_score")
         return {"scores": [fingerprint(file.path) for file in self.files], **{key: getattr(options, key) for key in deciding}}
+
+    def pool(self, options: Explaining) -> Pool | None:
+        """Whose rows the maps are read from; None where no map is read from rows."""
+        if self.model is None or not any(asked(name).method.needs for name in self.maps):
+            return None
+        return text_vector(self.model, options.pool)
 
     def missing(self, name: str, corpus: Corpus) -> DataError:
         """What to say where a map has no score of any sentence."""
