@@ -55,8 +55,11 @@ def _moments(cones: Cones, kind: str) -> tuple[Float[Tensor, "c g"], Float[Tenso
     The first correct example is taken out of its own class. NaN where the sums do not tell.
     """
     if kind == "held_out":
-        sums = torch.einsum("hcd,hgd->cg", cones.of_halves().flip(0), cones.sums.units)
-        count = cones.directions.count.expand(cones.classes, -1)
+        other = cones.of_halves().flip(0)
+        there = ~other[..., 0].isnan()
+        sums = torch.einsum("hcd,hgd->cg", other.where(there[..., None], 0.0), cones.sums.units)
+        # A class that one half lacks has no direction for the examples of the other: only those of its own half lack a cosine.
+        count = (there.long()[:, :, None] * cones.sums.count[:, None]).sum(0)
         return sums / count, torch.full_like(sums, torch.nan), count
     representatives = cones.of_kind(kind)
     itself = torch.eye(cones.classes, dtype=torch.float64) * (kind == "first")
