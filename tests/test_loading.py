@@ -64,8 +64,13 @@ def test_a_padding_token_is_found_for_models_without_one(pure: LoadedModel) -> N
     tokenizer, model = type(pure.tokenizer)(tokenizer_object=backend, eos_token="<sep>"), tiny("gpt2")
     model.config.pad_token_id = None
     loaded = load_model(model, tokenizer)
-    assert loaded.tokenizer.pad_token == "<sep>"
-    assert model.config.pad_token_id == tokenizer.pad_token_id
+    texts = [Example("the soup was", id="a"), Example("the soup", id="b")]
+    (batch,) = loaded.batcher(Corpus.of(texts)).batches(texts, 2)
+    assert batch.pad is not None
+    assert bool((batch.inputs["input_ids"] != batch.pad).equal(batch.real))
+    loaded.answer(batch)
+    assert model.config.pad_token_id is None
+    assert loaded.tokenizer.pad_token is None
 
 
 def test_labels_go_by_name_and_those_the_model_lacks_are_refused(pure: LoadedModel) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel, AutoModelForSequenceClassification, PreTrainedModel
 
 from architectures import CAUSAL, SHAPES, padded, tiny
 from commands import refusal
@@ -340,3 +340,23 @@ def test_maps_are_read_from_the_rows_of_that_vector(minilm: LoadedModel) -> None
 
 def test_the_weights_alone_have_no_text_and_no_vector(model: Path) -> None:
     assert "pool" not in measure(model).provenance
+
+
+def test_a_decoder_that_passes_over_padding_at_the_end_of_a_text_keeps_that_token_and_last_is_the_very_last() -> None:
+    tokenizer = build_tokenizer((e.text for e in TEXTS), classifying=False)
+    tokenizer.pad_token = tokenizer.unk_token
+    torch.manual_seed(0)
+    config = type(tiny("gpt2").config)(**SHAPES["gpt2"], vocab_size=len(tokenizer), initializer_range=0.3, num_labels=2)
+    config.pad_token_id = tokenizer.unk_token_id
+    model = load_model(AutoModelForSequenceClassification.from_config(config, dtype=torch.float64), tokenizer)
+    assert text_vector(model) == Pool("cls", "the classifier")
+    assert described({"model": {"labels": ["a"]}, "pool": text_vector(model).provenance()}).endswith("(the last token)")
+    texts = [Example("the soup was zzz", id="ends unknown"), Example("the soup was", id="ends known")]
+    batch = model.batcher(Corpus.of(texts, "two")).batch(texts)
+    states = [states_of(model, example.text)[-1] for example in texts]
+    for pool, places in ((None, (-2, -1)), ("last", (-1, -1))):
+        found = []
+        with Capture(model.module, "kv", vector=text_vector(model, pool).instead) as capture:
+            capture(batch, lambda trace: None, found.append)
+        expected = np.stack([state[place] for state, place in zip(states, places, strict=True)])
+        np.testing.assert_allclose(found[-1].hidden.numpy(), expected, atol=1e-9)

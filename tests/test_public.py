@@ -11,14 +11,14 @@ import conoscope
 
 SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
-    {"errors", "terminal", "memory"},
+    {"errors", "terminal", "memory", "attending"},
     {"textfiles", "layers", "options", "resampling", "pooling"},
     {"corpora", "models", "tokenizer", "vectors"},
-    {"kinds", "calls", "attending"},
+    {"kinds", "calls", "reading"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},
-    {"loading", "wiring", "statistics", "masks"},
-    {"looks"},
-    {"traces"},
+    {"passing", "wiring", "statistics", "masks"},
+    {"loading", "looks"},
+    {"traces", "retraining"},
     {"capture", "samples", "waiting", "settings", "encoding"},
     {"quantities", "maps", "weights", "building", "resuming", "text_vector"},
     {"tally"},

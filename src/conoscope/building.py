@@ -7,8 +7,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from conoscope.corpora import Corpus
 from conoscope.encoding import texts_of
 from conoscope.errors import ModelError, one_of
-from conoscope.loading import LoadedModel, load_for_training
+from conoscope.loading import LoadedModel
 from conoscope.models import PRESETS, SelfAttentionForSequenceClassification, preset
+from conoscope.retraining import load_for_training
 from conoscope.settings import Training
 from conoscope.tokenizer import SPECIAL, build_tokenizer
 from conoscope.vectors import load_vectors

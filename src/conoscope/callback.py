@@ -5,6 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,7 +84,7 @@ def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus:
 
     with Capture(loaded.module, "full") as capture:
         for batch in batcher.batches(corpus, 32):
-            capture(batch, tally.add, keep)
+            loaded.answer(batch, partial(capture, receive=tally.add, answer=keep))
     found = {
         f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True)))
         for layer, seen in vectors.items()

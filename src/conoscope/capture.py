@@ -9,12 +9,13 @@ A layer's tensors reach `receive` as one Trace before the next layer runs.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
@@ -28,7 +29,9 @@ from conoscope.looks import LOOKS, Looking, Piece
 from conoscope.masks import finite_mask, visible_keys
 from conoscope.memory import keep_memory
 from conoscope.native import Native
+from conoscope.passing import answer_of, outputs_of
 from conoscope.pooling import Vector
+from conoscope.reading import most_positions, named_pad
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
 from conoscope.wiring import Wiring, find_wiring
@@ -215,7 +218,7 @@ class Capture:
     def _logged(self, batch: Batch) -> tuple[Log, Sequence[Tensor]]:
         log = Log()
         with self.recording(log, batch), logged(self.module, log):
-            outputs = self.module(**batch.inputs, output_hidden_states=True)
+            outputs = outputs_of(self.module, batch, output_hidden_states=True)
         return log, getattr(outputs, "hidden_states", None) or ()
 
 
@@ -235,13 +238,6 @@ def recording(recorder: Recorder | Log) -> Iterator[None]:
             yield
     finally:
         _RECORDER.reset(token)
-
-
-def answer_of(module: PreTrainedModel, batch: Batch) -> Float[Tensor, "..."]:
-    """The model's logits, or its last hidden state where it has none."""
-    outputs = module(**batch.inputs)
-    found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
-    return found
 
 
 def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> list[Trace]:
@@ -273,16 +269,20 @@ def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
         known = torch.arange(len(module.get_input_embeddings().weight))
     except (RuntimeError, AttributeError):
         raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
-    return known[known != (module.config.get_text_config().pad_token_id or 0)]
+    return known[known != (named_pad(module) or 0)]
+
+
+def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Batch:
+    """Known tokens as a batch, padded as the model's configuration says, or with token 0 where it says nothing."""
+    pad = named_pad(module)
+    return replace(Batch.of_ids(ids.where(real, pad or 0), real), pad=0 if pad is None else None).to(module.device)
 
 
 def _random_batch(module: PreTrainedModel) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
-    config = module.config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None) or 15
-    longest = min(11, max(3, positions - 4)) if positions > 0 else 11
+    positions = most_positions(module)
+    longest = 11 if positions is None else min(11, max(3, positions - 4))
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
-    pad = config.pad_token_id or 0
     known = known_tokens(module)
     ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
-    return Batch.of_ids(ids.where(real, pad), real).to(module.device)
+    return bare_batch(module, ids, real)

@@ -70,9 +70,9 @@ def predictions(
     if not examples:
         raise CorpusError(f"{corpus} has no labelled example to compare models by; give another")
     predicted, true = (np.zeros(len(examples), dtype=np.int64) for _ in range(2))
-    with torch.no_grad(), Progress(len(examples), progress, "predicted") as bar:
+    with Progress(len(examples), progress, "predicted") as bar:
         for batch in model.batcher(corpus).batches(examples, batch_size):
-            logits = model.module(**batch.to(model.device).inputs).logits
+            logits = model.answer(batch)
             places = [int(name) for name in batch.ids]
             known = torch.tensor(sorted(numbers), device=logits.device)
             predicted[places] = [numbers[number] for number in known[logits[:, known].argmax(-1)].tolist()]

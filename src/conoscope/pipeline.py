@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import count, islice
 from operator import add
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from conoscope.batches import WINDOW, Batcher, Known, within_memory
+from conoscope.batches import WINDOW, Batcher, Known
 from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
 from conoscope.corpora import Corpus, Example, corpus_of
@@ -22,13 +22,16 @@ from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
-from conoscope.pooling import chosen_pool
+from conoscope.pooling import chosen_pool, is_classifiers
 from conoscope.provenance import command, of_corpus, of_model
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
 from conoscope.text_vector import text_vector
 from conoscope.traces import Answer, Maps
+
+KEYS = "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
+"""A note of every run."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,9 @@ def measure(
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
     if corpus is not None:
-        provenance["pool"] = text_vector(loaded, chosen.pool).provenance()
-        provenance["notes"] += [provenance["pool"]["note"]] if "note" in provenance["pool"] else []
+        pool = text_vector(loaded, chosen.pool)
+        provenance["pool"] = pool.provenance()
+        provenance["notes"] += [] if pool.note is None else [pool.note]
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
@@ -148,17 +152,16 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
     mode: Mode = "full" if tally.looks else "kv"
-    vector = checkpoint.provenance.get("pool", {}).get("vector")
+    vector = None if is_classifiers(checkpoint.provenance) else checkpoint.provenance.get("pool", {}).get("vector")
     with (
         Capture(loaded.module, mode, tally.looks, heads=tally.heads, vector=vector) as capture,
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)
+        look = partial(capture, receive=tally.add, answer=tally.add if tally.wants(Answer) else None)
         while window := list(islice(stream, size * WINDOW)):
             for batch in batcher.batches(window, size, places):
-                with within_memory(batch):
-                    answer = capture(batch, tally.add, tally.add if tally.wants(Answer) else None)
-                loaded.refuse_infinite(answer, batch)
+                seen.judge(batch, loaded.answer(batch, look))
                 progress.advance(len(batch.ids))
             seen.truncated = batcher.truncated
             checkpoint.keep(tally, seen)
@@ -203,7 +206,5 @@ def _provenance(
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
         "command": command(),
-        "notes": [
-            "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
-        ],
+        "notes": [KEYS, *loaded.notes],
     }

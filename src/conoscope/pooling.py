@@ -39,6 +39,11 @@ class Pool:
     token: str | None = None
     note: str | None = None
 
+    @property
+    def instead(self) -> Vector | None:
+        """The vector that is read instead of the classifier's own; None where that is the one."""
+        return None if self.by == CLASSIFIER else self.vector
+
     def provenance(self) -> dict[str, str]:
         """What is written into provenance.json: the parts that are known."""
         return {key: value for key, value in vars(self).items() if value is not None}

@@ -198,7 +198,7 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     seen = {
         "examples": one["seen"]["examples"] + other["seen"]["examples"],
         "digest": (one["seen"]["digest"] + other["seen"]["digest"]) % 2**63,
-        "truncated": one["seen"]["truncated"] + other["seen"]["truncated"],
+        **{key: one["seen"].get(key, 0) + other["seen"].get(key, 0) for key in ("truncated", "labelled", "correct")},
     }
     return {**one, "shards": sorted({*one["shards"], *other["shards"]}), "seen": seen}
 

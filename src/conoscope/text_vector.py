@@ -2,9 +2,9 @@
 
 import torch
 
-from conoscope.batches import Batch
-from conoscope.capture import Capture, answer_of, known_tokens
+from conoscope.capture import Capture, bare_batch, known_tokens
 from conoscope.loading import LoadedModel
+from conoscope.passing import answer_of
 from conoscope.pooling import ASKED, CLASSIFIER, DEFAULT, Pool, Vector, chosen_pool, declared_pooling
 
 
@@ -33,15 +33,21 @@ def text_vector(loaded: LoadedModel, asked: str | None = None) -> Pool:
 
 def _pool(loaded: LoadedModel, vector: Vector, by: str, note: str | None = None) -> Pool:
     tokens, tokenizer = loaded.tokenizer("a")["input_ids"], loaded.tokenizer
-    special = {"first": tokens[0] if tokens else None, "cls": tokenizer.cls_token_id}.get(vector)
+    special = {"first": tokens[0] if tokens else None, "cls": None if _reads_last(loaded) else tokenizer.cls_token_id}.get(vector)
     there = special is not None and special in tokens and special in tokenizer.all_special_ids
     return Pool(vector, by, str(tokenizer.convert_ids_to_tokens(special)) if there else None, note)
 
 
 def _read_by_classifier(loaded: LoadedModel) -> Vector:
-    """What the wiring found; the batch's classifying token where it found nothing, as in decoders, which score every token."""
+    """What the wiring found; the batch's classifying token where it found nothing, as in decoders, which score every token, and
+    where padding tokens at the end of a text are passed over."""
     with Capture(loaded.module, "kv") as capture:
-        return capture.find_wiring().pooling or "cls"
+        found = capture.find_wiring().pooling
+    return "cls" if found is None or (found == "last" and loaded.reading.place == "unpadded") else found
+
+
+def _reads_last(loaded: LoadedModel) -> bool:
+    return loaded.reading.place in ("last", "unpadded")
 
 
 def _default(loaded: LoadedModel) -> Vector:
@@ -54,7 +60,7 @@ def _is_causal(loaded: LoadedModel) -> bool:
     """Whether the first token's last hidden state is the same, up to rounding, whichever token follows it."""
     known = known_tokens(loaded.module)
     tokens = torch.stack([known[[0, 0]], known[[0, -1]]])
-    batch = Batch.of_ids(tokens, torch.ones_like(tokens, dtype=torch.bool)).to(loaded.device)
+    batch = bare_batch(loaded.module, tokens, torch.ones_like(tokens, dtype=torch.bool))
     with torch.no_grad():
         one, other = answer_of(loaded.module, batch)[:, 0]
     rounding = 8 * torch.finfo(one.dtype).eps * float(one.abs().max())

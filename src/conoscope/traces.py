@@ -13,6 +13,7 @@ from conoscope.batches import Batch, Once
 from conoscope.calls import Attended, Call, first_tensor
 from conoscope.looks import LOOKS, Piece
 from conoscope.normalising import Norm, Residual
+from conoscope.reading import first_place, last_place
 from conoscope.wiring import Pooling, Projection, Wiring, pool
 
 Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
@@ -215,7 +216,9 @@ class Recorder:
 
     def _pool(self, trace: Trace) -> dict[str, Any]:
         whole = {site: trace.whole(site) for site in POOLED}
-        found: dict[str, Any] = {site: pooled(x, self.batch, self.pooling) for site, x in whole.items() if x is not None}
+        found: dict[str, Any] = {
+            site: pooled(x, self.batch, self.pooling, self._wiring.asked) for site, x in whole.items() if x is not None
+        }
         return {**found, "maps": self._maps(trace)} if trace.layer in self.weighing.heads else found
 
     def _maps(self, trace: Trace) -> dict[int, Tensor] | None:
@@ -239,6 +242,21 @@ class Recorder:
             self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 
 
-def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
+def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None, asked: bool = False) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    return x[torch.arange(len(x), device=x.device), batch.cls.clamp_min(0)] if how is None else pool(x, batch.real, how)
+    if how == "mean":
+        return pool(x, batch.real, how)
+    return x[torch.arange(len(x), device=x.device), read_at(batch, how, asked).clamp_min(0)]
+
+
+def read_at(batch: Batch, how: Pooling | None, asked: bool = False) -> Int[Tensor, " b"]:
+    """Where the token stands whose vector is that of the text; -1 for a mean, and where there is none.
+
+    A model's own last token is the one at which it reads the class, where that is known: padding tokens may end a text. The last
+    one that was `asked` for is the last of all.
+    """
+    if how == "mean":
+        return torch.full_like(batch.cls, -1)
+    if how is None or (how == "last" and not asked):
+        return batch.cls if how is None else torch.where(batch.cls >= 0, batch.cls, last_place(batch.real))
+    return first_place(batch.real) if how == "first" else last_place(batch.real)

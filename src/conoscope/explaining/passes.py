@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.batches import Batch, first_place, last_place, within_memory
-from conoscope.capture import Capture, answer_of
+from conoscope.batches import Batch
+from conoscope.capture import Capture
 from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
 from conoscope.loading import LoadedModel
 from conoscope.text_vector import text_vector
-from conoscope.traces import Trace
+from conoscope.traces import Trace, read_at
 from conoscope.wiring import Pooling
 
 
@@ -27,7 +27,7 @@ class Passes:
         self.loaded = loaded
         self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
         self._capture = (
-            Capture(loaded.module, "full", looks=(), whole=True, vector=text_vector(loaded, pool).vector) if self.kinds else None
+            Capture(loaded.module, "full", looks=(), whole=True, vector=text_vector(loaded, pool).instead) if self.kinds else None
         )
         self._stack = ExitStack()
 
@@ -49,26 +49,20 @@ class Passes:
                 for kind, kept in matrices.items():
                     kept.append(KINDS[kind](trace))
 
-        with within_memory(batch):
-            answer = self._plain(batch) if self._capture is None else self._capture(batch, keep)
-        self.loaded.refuse_infinite(answer, batch)
+        capture = self._capture
+        answer = self.loaded.answer(batch, None if capture is None else lambda moved: capture(moved, keep))
         logits = answer if self.loaded.labels and answer.ndim == 2 else None
         return Passed(self.loaded.module, batch, logits, self._readers(batch), matrices)
 
-    @torch.no_grad()
-    def _plain(self, batch: Batch) -> Tensor:
-        return answer_of(self.loaded.module, batch)
-
     def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
         wiring = None if self._capture is None else self._capture.wiring
-        return None if wiring is None else readers_of(batch, wiring.pooling)
+        return None if wiring is None else readers_of(batch, wiring.pooling, wiring.asked)
 
 
-def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
+def readers_of(batch: Batch, pooling: Pooling | None, asked: bool = False) -> Float[Tensor, "b t"]:
     """1 at the token whose vector stands for the text, as the wiring says, or else [CLS]; for a mean, or without one, 1/n at
     each."""
-    real, nowhere = batch.real, torch.full_like(batch.cls, -1)
-    at = {"first": first_place(real), "last": last_place(real), "mean": nowhere, None: batch.cls}[pooling]
+    real, at = batch.real, read_at(batch, pooling, asked)
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]
     share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)
     return torch.where((at >= 0)[:, None], one.float(), share)

@@ -4,13 +4,14 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.batches import Batch, first_place
+from conoscope.batches import Batch
 from conoscope.kinds import SEP
 from conoscope.looks import drawn_keys, drawn_weights
 from conoscope.quantities.attention import of_classifying
 from conoscope.quantities.base import ALL, Arrays, quantity, tokens_entering
 from conoscope.quantities.cones import kept, moments_of_lengths, of_lengths
 from conoscope.quantities.transformed import summed_norms, transformed, transformed_norms, values_of
+from conoscope.reading import first_place
 from conoscope.samples import Sample, no_names
 from conoscope.traces import Trace
 
