@@ -13,7 +13,8 @@ SOURCE = Path(conoscope.__file__).parent
 FLOORS = (
     {"errors", "memory", "attending"},
     {"terminal", "writing"},
-    {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "joining", "facts"},
+    {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "pooling"},
+    {"joining", "facts"},
     {"corpora", "models", "tokenizer", "vectors"},
     {"kinds", "calls", "reading"},
     {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},
@@ -21,7 +22,7 @@ FLOORS = (
     {"loading", "looks"},
     {"traces", "retraining"},
     {"capture", "samples", "waiting", "settings", "encoding"},
-    {"quantities", "maps", "weights", "building", "resuming"},
+    {"quantities", "maps", "weights", "building", "resuming", "text_vector"},
     {"tally"},
     {"measures"},
     {"figures"},

@@ -90,6 +90,8 @@ def _report(result: Any, out: str | None) -> None:
     say(result.summary())
     for gap in result.provenance.get("gaps", ()):
         complain(f"{gap}; the tables lack it")
+    if note := result.provenance.get("pool", {}).get("note"):
+        complain(note)
     if not result.tables:
         complain(f"nothing to measure in this shard; {'nothing is' if out is None else 'its sums are'} kept for conoscope merge")
     seen = result.provenance["seen"]

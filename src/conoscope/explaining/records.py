@@ -21,6 +21,7 @@ from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
 from conoscope.options import refuse_twice
+from conoscope.pooling import chosen_pool
 from conoscope.terminal import Progress, printable
 from conoscope.writing import atomic_text
 
@@ -30,8 +31,9 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Explaining:
-    """How to make maps: none of it changes a score, save `max_length`, `dtype` and `word_score`. Without a `device` and a
-    `dtype`, a model is taken as it is, and a folder is loaded in float32, on a GPU where there is one."""
+    """How to make maps: none of it changes a score, save `max_length`, `dtype`, `word_score` and `pool` (whose rows are read:
+    first, last or mean; without it those of what the classifier reads, or of what the model's files say). Without a `device` and
+    a `dtype`, a model is taken as it is, and a folder is loaded in float32, on a GPU where there is one."""
 
     device: str | None = None
     dtype: str | None = None
@@ -39,10 +41,12 @@ class Explaining:
     limit: int | None = None
     max_length: int | None = None
     word_score: str = "sum"
+    pool: str | None = None
     progress: bool = False
 
     def __post_init__(self) -> None:
         check(self, batch_size=POSITIVE, limit=POSITIVE, max_length=POSITIVE)
+        chosen_pool(self.pool)
         if self.word_score not in WORD_SCORES:
             raise MeasureError(f"no word score {self.word_score!r}; known: {one_of(WORD_SCORES)}")
 
@@ -134,7 +138,7 @@ def _explained(
     loaded: LoadedModel, corpus: Corpus, batcher: Batcher, maps: Sequence[Asked], options: Explaining
 ) -> Iterator[Explanation]:
     examples = iter(corpus)
-    with Passes(loaded, maps) as passes, Progress(corpus.size, options.progress, "explained") as progress:
+    with Passes(loaded, maps, options.pool) as passes, Progress(corpus.size, options.progress, "explained") as progress:
         while window := list(islice(examples, options.batch_size * WINDOW)):
             found: dict[int, Explanation] = {}
             for batch in batcher.batches(window, options.batch_size):

@@ -1,4 +1,4 @@
-"""Class cones: whether the direction of what the classifier reads tells the class."""
+"""Class cones: whether the direction of the vector that stands for a text tells the class."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -105,8 +105,9 @@ def _quantiles_of(cones: Cones, cosines: Float[Tensor, "n c"] | None) -> dict[st
 
 @reads(parts, within=(-1, 1), source="Fosse et al. 2023", labels=True, across=True, vectors=VECTORS)
 def class_cones(**found: ByLayer) -> Iterator[Reading]:
-    """The cosine of what the classifier reads with one direction for each class, by the example's own class.
+    """The cosine of each text's vector with one direction for each class, by the example's own class.
 
+    It is the vector that stands for the text: what the classifier reads, where there is one; see `pooling`.
     Representatives: the `first` example of the class that the model gets right, as published (it is left out of the
     cosines); the `mean` direction of the class; that of the other half of the corpus (`held_out`); the `medoid` of the
     sampled examples. Means come from sums, over all examples; quantiles from the sampled ones. `centred_q05` to `centred_q95`
