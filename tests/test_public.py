@@ -21,7 +21,7 @@ FLOORS = (
     {"traces", "retraining"},
     {"capture", "samples", "waiting", "settings", "encoding"},
     {"quantities", "maps", "weights", "building", "resuming"},
-    {"tally"},
+    {"tally", "penalised"},
     {"measures"},
     {"figures"},
     {"findings"},

@@ -15,7 +15,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from conoscope.corpora.base import Example, stable_hash
 from conoscope.errors import CorpusError, ModelError
 from conoscope.kinds import KINDS, OTHER, PAD, SPECIAL, Kinds
-from conoscope.reading import Reading, side_by_side
+from conoscope.reading import ONE_TOKEN, Reading, side_by_side
 
 WINDOW = 32
 """How many batches of examples are sorted by length together, so that little is padded."""
@@ -49,7 +49,7 @@ class Batch(Once):
     row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
     `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
     by a given list of frequencies, where there is one. `pad`: what the model's configuration must name as padding for the time of
-    a pass; None where it names its own.
+    a pass; None where it names its own. `reads`: whether `cls` is where the model was found to read.
     """
 
     inputs: Mapping[str, Tensor]
@@ -67,6 +67,7 @@ class Batch(Once):
     kinds: tuple[str, ...] = KINDS
     frequency: Float[Tensor, "b t"] | None = None
     pad: int | None = None
+    reads: bool = False
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
@@ -199,6 +200,7 @@ class Batcher:
             kinds=self._kinds.names,
             frequency=None if self.known.ranks is None else self.known.ranks[ids],
             pad=pad if self.reading.pad is None else None,
+            reads=self.reading.place in ONE_TOKEN,
         )
 
     def _encoded(self, examples: Sequence[Example]) -> BatchEncoding:

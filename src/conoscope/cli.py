@@ -46,6 +46,7 @@ def _compare(given: argparse.Namespace) -> None:
 
     found = compare(given.models, _texts(given).first(given.limit), given.device, given.batch_size, progress=True)
     print(found)
+    _tell(found.notes)
     if given.out is not None:
         found.save(given.out)
 
@@ -82,7 +83,10 @@ def _merge(given: argparse.Namespace) -> None:
 
 
 def _report(result: Any, out: str | None) -> None:
+    from conoscope.pipeline import KEYS
+
     print(result.summary())
+    _tell(note for note in result.provenance.get("notes", ()) if note != KEYS)
     for gap in result.provenance.get("gaps", ()):
         print(f"conoscope: {gap}; the tables lack it", file=sys.stderr)
     if not result.tables:
@@ -92,6 +96,14 @@ def _report(result: Any, out: str | None) -> None:
         print(f"conoscope: {seen['truncated']} of {seen['examples']} texts were cut off at the longest input", file=sys.stderr)
     if out is not None:
         print(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
+
+
+def _tell(notes: Iterable[str]) -> None:
+    """What should be known of the numbers, each note once, a line each."""
+    from conoscope.terminal import printable
+
+    for note in dict.fromkeys(notes):
+        print(f"conoscope: {printable(note)}", file=sys.stderr)
 
 
 def _gates(given: argparse.Namespace) -> None:
@@ -105,16 +117,19 @@ def _gates(given: argparse.Namespace) -> None:
 def _explain(given: argparse.Namespace) -> None:
     from conoscope.explaining import Explaining, Explanation, explain, write_explanations
     from conoscope.explaining.records import DEFAULT_MAPS, texts_asked
+    from conoscope.loading import load_model
 
     corpus = None if given.corpus is None else _texts(given)
     texts = texts_asked(corpus, given.words, given.out)
     options = Explaining(**_options(given, Explaining), progress=given.words is None)
-    made: Iterable[Explanation] = explain(given.model, texts, given.maps or DEFAULT_MAPS, options)
+    model = load_model(given.model, device=options.device, dtype=options.dtype)
+    made: Iterable[Explanation] = explain(model, texts, given.maps or DEFAULT_MAPS, options)
     if given.words is not None:
         made = list(made)
         print(made[0])
     if given.out is not None:
         print(f"{write_explanations(made, given.out)} examples explained; written to {given.out}")
+    _tell(model.notes)
 
 
 def _plausibility(given: argparse.Namespace) -> None:
@@ -133,8 +148,7 @@ def _faithfulness(given: argparse.Namespace) -> None:
 
 def _judged(found: Any, out: str | None) -> None:
     print(found)
-    for remark in found.remarks:
-        print(f"conoscope: {remark}", file=sys.stderr)
+    _tell(found.remarks)
     if out is not None:
         print(f"\n{found.provenance['seen']['examples']} examples; tables and provenance written to {out}")
 

@@ -23,6 +23,7 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.provenance import command, of_corpus, of_model
+from conoscope.reading import known_ids
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
@@ -93,7 +94,7 @@ def merge(folders: Iterable[str | Path]) -> Result:
 
 def _known(loaded: LoadedModel, options: Options) -> Known:
     _refuse_unclear(options.kinds)
-    size = loaded.module.get_input_embeddings().num_embeddings
+    size = known_ids(loaded.module)
     ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
     return Known(options.kinds, ranks)
 

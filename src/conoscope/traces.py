@@ -13,7 +13,6 @@ from conoscope.batches import Batch, Once
 from conoscope.calls import Attended, Call, first_tensor
 from conoscope.looks import LOOKS, Piece
 from conoscope.normalising import Norm, Residual
-from conoscope.reading import last_place
 from conoscope.wiring import Pooling, Projection, Wiring, pool
 
 Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
@@ -152,7 +151,7 @@ class Recorder:
         weighing: Weighing,
     ) -> None:
         (self.receive, self.answer), self.batch, self.layer, self.weighing = receive, batch, 0, weighing
-        self.pooling = wiring.pooling
+        self.pooling = read_as(wiring.pooling, batch)
         self._wiring = wiring
         self._before: Tensor | None = None
         self._earlier: Mapping[Hashable, Any] = {}
@@ -239,9 +238,11 @@ class Recorder:
             self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 
 
+def read_as(pooling: Pooling | None, batch: Batch) -> Pooling | None:
+    """What the wiring found; None where it is the last token and the batch knows better which that is (see `reading`)."""
+    return None if pooling == "last" and batch.reads else pooling
+
+
 def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    if how in ("first", "mean"):
-        return pool(x, batch.real, how)
-    at = batch.cls.clamp_min(0) if how is None else torch.where(batch.cls >= 0, batch.cls, last_place(batch.real))
-    return x[torch.arange(len(x), device=x.device), at]
+    return x[torch.arange(len(x), device=x.device), batch.cls.clamp_min(0)] if how is None else pool(x, batch.real, how)

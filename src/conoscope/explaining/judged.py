@@ -30,9 +30,10 @@ class Judged:
 
     @property
     def remarks(self) -> list[str]:
-        """What should be known of the numbers: words that a map had no score of."""
+        """What should be known of the numbers: how the model reads its texts, and words that a map had no score of."""
         missing = self.provenance["seen"].get("words_without_score", {})
-        return [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
+        left_out = [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
+        return [*self.provenance.get("notes", ()), *left_out]
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, and provenance.json."""
@@ -87,6 +88,7 @@ def provenance_of(
         "seen": {},
         "versions": versions(),
         "command": command(),
+        "notes": [] if loaded is None else list(loaded.notes),
     }
 
 

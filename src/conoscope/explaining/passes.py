@@ -15,7 +15,7 @@ from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
 from conoscope.loading import LoadedModel
 from conoscope.reading import first_place, last_place
-from conoscope.traces import Trace
+from conoscope.traces import Trace, read_as
 from conoscope.wiring import Pooling
 
 
@@ -53,14 +53,13 @@ class Passes:
 
     def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
         wiring = None if self._capture is None else self._capture.wiring
-        return None if wiring is None else readers_of(batch, wiring.pooling)
+        return None if wiring is None else readers_of(batch, read_as(wiring.pooling, batch))
 
 
 def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
     """1 at the token that is classified from, as the model's wiring tells it, or else [CLS]; without one, 1/n at each."""
     real, nowhere = batch.real, torch.full_like(batch.cls, -1)
-    last = torch.where(batch.cls >= 0, batch.cls, last_place(real))
-    at = {"first": first_place(real), "last": last, "mean": nowhere, None: batch.cls}[pooling]
+    at = {"first": first_place(real), "last": last_place(real), "mean": nowhere, None: batch.cls}[pooling]
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]
     share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)
     return torch.where((at >= 0)[:, None], one.float(), share)
