@@ -13,7 +13,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassFieldValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from conoscope.capture import Capture
 from conoscope.cli import main
@@ -22,6 +22,7 @@ from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options, measure
 from conoscope.reading import Reading, reading_of
 from conoscope.traces import Answer
+from conoscope.training import Training, train
 
 ROOT = Path(__file__).parents[1]
 SUPPORTED = runpy.run_path(str(ROOT / "benchmarks" / "supported.py"))
@@ -255,3 +256,24 @@ def test_an_odd_number_in_a_configuration_is_no_traceback(
     code = main(["measure", str(tmp_path / "model"), str(tmp_path / "texts.jsonl"), "-m", "attention_entropy"])
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("conoscope:")]
     assert code == 0 or (code == 2 and len(told) == 1)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "xlnet", "convbert"])
+@pytest.mark.parametrize(
+    "case", ["no padding token", "padded with the end, which ends every text", "ends every text, no padding token"]
+)
+def test_a_model_that_was_trained_here_answers_the_same_in_plain_transformers(tmp_path: Path, name: str, case: str) -> None:
+    """The loss that training reports of the test texts, in padded batches, is that of plain transformers on each text alone."""
+    module: PreTrainedModel = SUPPORTED["built"](name)
+    module.config.pad_token_id, pad, ends = CASES[case]
+    module.save_pretrained(tmp_path / "begin")
+    tokenizer(pad, ends).save_pretrained(tmp_path / "begin")
+    labelled = Corpus.of([replace(example, label=str(number % 2)) for number, example in enumerate(texts())])
+    settings = Training(checkpoint=str(tmp_path / "begin"), epochs=1, batch_size=8, device="cpu", max_length=LONGEST, rate=1e-4)
+    trained = train({"train": labelled, "validation": labelled, "test": labelled}, tmp_path / "run", settings)
+    plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").eval()
+    tokenize = AutoTokenizer.from_pretrained(tmp_path / "run")
+    assert plain.config.pad_token_id == tokenize.pad_token_id is not None
+    logits = torch.stack([alone(plain, tokenize, example) for example in texts()])
+    loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)) % 2)
+    assert trained.scores["test"]["loss"] == pytest.approx(float(loss), rel=1e-3)
