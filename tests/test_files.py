@@ -77,6 +77,11 @@ BROKEN = [
     ("a.jsonl", '{"text": "good"}\n{"text": 3}\n', r"a.jsonl:2: the column 'text' has no text \(got 3\)"),
     ("a.csv", "text,text\ngood,bad\n", "a.csv:1: two columns have the same name; rename one"),
     ("a.jsonl", '{"text": "good", "label": NaN}\n', "a.jsonl:1: the column 'label' has no label"),
+    ("a.jsonl", '{"text": "good"}\n{"text": "bad", "label": "no"}\n', "a.jsonl:1: the column 'label' has no label; fill it"),
+    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', "a.jsonl:2: the column 'label' has no label"),
+    ("a.jsonl", '{"text": "a", "label": null}\n{"text": "b", "label": "x"}\n', "a.jsonl:1: the column 'label' has no label"),
+    ("a.csv", "text,label\ngood,  \nbad,no\n", "a.csv:2: the column 'label' has no label"),
+    ("a.jsonl", '{"text": "a", "label": "x", "label": "y"}\n', "a.jsonl:1: not JSON .a name stands twice in one object"),
     ("a.parquet", "not parquet", "a.parquet: not a parquet file that can be read"),
 ]
 
@@ -188,3 +193,22 @@ def test_a_shard_out_of_range_is_refused() -> None:
 def test_an_example_has_the_same_digest_everywhere() -> None:
     assert Example("soup", "good", id="a:1").digest == 3953994822776487389
     assert Example("soup", "bad", id="a:1").digest != Example("soup", "good", id="a:1").digest
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), ""])
+def test_a_label_that_a_parquet_file_lacks_is_named_by_its_row(tmp_path: Path, missing: object) -> None:
+    pd.DataFrame({"text": ["a", "b"], "label": [missing, "yes"]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(CorpusError, match=r"a\.parquet:1: the column 'label' has no label"):
+        load_corpus(str(tmp_path / "a.parquet"))
+    pd.DataFrame({"text": ["a", "b"], "label": [1.0, None]}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(CorpusError, match=r"b\.parquet:2: the column 'label' has no label"):
+        load_corpus(str(tmp_path / "b.parquet"))
+
+
+def test_the_columns_of_json_lines_are_those_of_all_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"review": "good", "mood": "yes"}\n{"review": "bad", "mood": "no", "why": [1]}\n', encoding="utf-8")
+    found = list(load_corpus(str(path), Columns(text="review", label="mood", rationale="why")))
+    assert [(e.label, e.rationale) for e in found] == [("yes", None), ("no", (True,))]
+    with pytest.raises(CorpusError, match="it has mood, review, why"):
+        load_corpus(str(path))

@@ -8,10 +8,11 @@ import pytest
 
 from conoscope.card import described
 from conoscope.corpora import Example
+from conoscope.joining import differences
 from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure, merge
 from conoscope.provenance import of_model
-from conoscope.result import differences, read_provenance
+from conoscope.result import read_provenance
 from conoscope.settings import Training
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved the bread", "positive"), Example("no soup", "negative")]

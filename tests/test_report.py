@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
@@ -16,15 +17,16 @@ import pytest
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
 from conoscope.figures import FIGURES, svg
+from conoscope.figures.embedding import slim
 from conoscope.findings import Finding
 from conoscope.gathering import Run, together
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
 from conoscope.pipeline import Options, measure
 from conoscope.reporting import report
-from conoscope.reporting.charts import slim
 from conoscope.reporting.page import MEASURES, page
-from conoscope.reporting.tables import ALTOGETHER, LARGEST, SHOWN, data_url, decimals, number
+from conoscope.reporting.sorting import SHOWN, held_rows, in_order
+from conoscope.reporting.tables import ALTOGETHER, LARGEST, data_url, decimals, number
 from conoscope.terminal import printable
 from reports import HOSTILE, Page, clipped, run, sim, words
 
@@ -120,7 +122,7 @@ def test_a_large_table_is_cut_and_says_so_and_where_the_whole_is() -> None:
     kept = Run("m", "out/m", {}, {"sim:mask=real": large, "sim": sim(60)})
     text = written([kept])
     parsed = Page(text)
-    assert "sim, the first 100 of 120 rows; sorting sorts these" in parsed.texts["caption"]
+    assert "sim, the first 100 of 120 rows; sorting sorts all of them" in parsed.texts["caption"]
     assert [found["download"] for found in parsed.all("a") if "download" in found] == ["sim.csv"]
     assert "This table is too large for the page; the whole of it is in <code>out/m/sim-mask-real.csv</code>." in text
     assert len(parsed.all("tr")) == 2 * (SHOWN + 1)
@@ -128,12 +130,36 @@ def test_a_large_table_is_cut_and_says_so_and_where_the_whole_is() -> None:
 
 def test_a_cut_table_shows_rows_of_every_run() -> None:
     parsed = Page(written([run("one", sim=sim(60)), run("two", sim=sim(70))]))
-    assert "sim, the first 50 rows of each run, of 260 in all; sorting sorts these" in parsed.texts["caption"]
+    assert "sim, the first 50 rows of each run, of 260 in all; sorting sorts all of them" in parsed.texts["caption"]
     assert parsed.texts["td"].count("one") == parsed.texts["td"].count("two") == 50 + 1
 
 
 def test_a_large_table_of_a_result_that_was_not_saved_says_so() -> None:
     assert "save the result to have it as a file" in written([run(sim=pd.concat([sim(1000)] * 5))])
+
+
+def test_texts_are_sorted_as_people_read_them() -> None:
+    texts = ["layer 10", "Zebra", "layer 9", "café", "cafe b", "", "²"]
+    assert sorted(texts, key=in_order) == ["", "²", "café", "cafe b", "layer 9", "layer 10", "Zebra"]
+
+
+def test_what_a_page_holds_for_sorting_is_bounded_and_has_the_first_rows_by_every_column() -> None:
+    shuffled = [(place * 7919) % 50_000 for place in range(50_000)]
+    frame = pd.DataFrame({"word": [f"word {number}" for number in shuffled], "value": [number / 7 for number in shuffled]})
+    frame.loc[::3, "value"] = float("nan")
+    packed = held_rows(dict(frame.items()), {"value": 3})
+    assert len(packed) < 10_000
+    found = json.loads(zlib.decompress(base64.b64decode(packed), -15))
+    words, values = found["columns"]
+    assert not found["whole"]
+    rows = list(zip([words["words"][at] for at in words["at"]], values["values"], strict=True))
+    assert len(rows) <= 2 * SHOWN * 2
+    for ascending in (True, False):
+        for column, place in (("value", 1), ("word", 0)):
+            key = None if column == "value" else lambda texts: texts.str.removeprefix("word ").astype(int)
+            wanted = frame.sort_values(column, ascending=ascending, kind="stable", key=key)[column][:SHOWN]
+            there = {row[place] for row in rows}
+            assert {round(value, 6) if column == "value" else value for value in wanted} <= there
 
 
 def test_the_page_of_many_large_tables_is_small() -> None:

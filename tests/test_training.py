@@ -17,8 +17,9 @@ from conoscope.compare import compare
 from conoscope.corpora import Corpus, Example, splits_of
 from conoscope.encoding import Collator, Encoded
 from conoscope.errors import CorpusError, ModelError, OutputError
-from conoscope.loading import LoadedModel, load_for_training, load_model
+from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure
+from conoscope.retraining import load_for_training
 from conoscope.seeds import train_seeds
 from conoscope.training import Training, train
 

@@ -7,18 +7,18 @@ is left out. W_O is read from the module that the wiring found.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
 from conoscope.calls import Call, Log, logged
-from conoscope.capture import DRAWS, Capture, known_tokens
+from conoscope.capture import DRAWS, Capture, bare_batch, known_tokens
 from conoscope.errors import OverflowedError
+from conoscope.passing import outputs_of
+from conoscope.reading import graph_of
 from conoscope.traces import Maps
 from conoscope.wiring import Wiring
 
@@ -46,8 +46,8 @@ def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
     with Capture(module, "kv") as capture:
         batch = _sound_tokens(module, capture)
         assert capture.wiring is not None
-        with capture.recording(log, batch), _graph(module), logged(module, log):
-            module(**batch.inputs)
+        with capture.recording(log, batch), graph_of(module), logged(module, log):
+            outputs_of(module, batch)
     return log, capture.wiring
 
 
@@ -69,22 +69,7 @@ def _few_tokens(module: PreTrainedModel, seed: int) -> Batch:
     known = known_tokens(module)
     order = torch.randperm(len(known), generator=torch.Generator().manual_seed(seed))
     ids = known[order[torch.arange(ROWS * TOKENS) % len(known)]].view(ROWS, TOKENS)
-    return Batch.of_ids(ids, torch.ones_like(ids, dtype=torch.bool))
-
-
-@contextmanager
-def _graph(module: PreTrainedModel) -> Iterator[None]:
-    """Within it there is a graph from the embeddings on, even where every parameter is frozen."""
-
-    def begin(embeddings: nn.Module, given: tuple[Any, ...], returned: Any) -> Any:
-        return returned.detach().requires_grad_() if isinstance(returned, Tensor) else returned
-
-    handle = module.get_input_embeddings().register_forward_hook(begin)
-    try:
-        with torch.enable_grad():
-            yield
-    finally:
-        handle.remove()
+    return bare_batch(module, ids, torch.ones_like(ids, dtype=torch.bool))
 
 
 @torch.inference_mode(False)

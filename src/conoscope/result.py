@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.joining import differences, joined, shard_number
 from conoscope.kinds import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.showing import measured, shown
@@ -24,8 +26,6 @@ from conoscope.writing import BESIDE, atomic, make_folder, write_text
 if TYPE_CHECKING:
     import pandas as pd
 
-IDENTITY = ("model", "corpus", "measures", "options")
-"""What two results must share to be parts of one."""
 CLASS_COLUMNS = ("class", "gold", "predicted", "other_class")
 """The columns that hold the number of a class, and show its name."""
 SHOWN = 16
@@ -62,8 +62,9 @@ class Result:
         return self.tables[name]
 
     def __add__(self, other: "Result") -> "Result":
-        joined = _joined(self.provenance, other.provenance)
-        return Result(self.tally + other.tally, joined)
+        # First, whether they go together at all: sums of different models need not have the same shape.
+        whole = joined(self.provenance, other.provenance)
+        return Result(self.tally + other.tally, whole)
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, provenance.json, and the sums that `merge` adds up."""
@@ -88,6 +89,11 @@ class Result:
     def missing(self) -> list[str]:
         """The shards of the corpus that are not in it."""
         return missing_shards(self.provenance)
+
+    @property
+    def first_shard(self) -> int:
+        """The smallest number of the shards that are in it."""
+        return min(map(shard_number, self.provenance["shards"]))
 
     def summary(self, names: Sequence[str] | None = None) -> str:
         """Some tables as text, the first that each measure has by default: by layer, means over heads beside whole vectors."""
@@ -163,43 +169,13 @@ def read_provenance(folder: Path) -> dict[str, Any]:
         kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
         if wrong := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
             raise ValueError(f"it does not tell {one_of(wrong)}")
+        if not all(isinstance(shard, str) and re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", shard) for shard in found["shards"]):
+            raise ValueError("its shards are not such as 1/4")
     except (OSError, ValueError, AttributeError) as error:
         raise OutputError(
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
     return found
-
-
-def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence[str] = (*IDENTITY, "shards")) -> str | None:
-    """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies and
-    whatever else lies there."""
-    for key in keys:
-        left, right = ({**p[key], "name": "", "training": None} if key == "model" else p[key] for p in (one, other))
-        if left != right and isinstance(left, Mapping):
-            inner = next(name for name in {**left, **right} if left.get(name) != right.get(name))
-            return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"
-        if left != right:
-            return f"{key} {left}, not {right}"
-    return None
-
-
-def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    if (differing := differences(one, other, IDENTITY)) is not None:
-        raise OutputError(f"these are not parts of one result ({differing}); merge what was measured alike")
-    counts = {shard.partition("/")[2] for shard in (*one["shards"], *other["shards"])}
-    if len(counts) > 1:
-        raise OutputError(
-            f"these shards overlap: the corpus was cut into {' and into '.join(sorted(counts))}; merge the parts of one cut"
-        )
-    twice = set(one["shards"]) & set(other["shards"])
-    if twice:
-        raise OutputError(f"shard {one_of(twice)} is there twice and would be counted twice; merge each shard once")
-    seen = {
-        "examples": one["seen"]["examples"] + other["seen"]["examples"],
-        "digest": (one["seen"]["digest"] + other["seen"]["digest"]) % 2**63,
-        "truncated": one["seen"]["truncated"] + other["seen"]["truncated"],
-    }
-    return {**one, "shards": sorted({*one["shards"], *other["shards"]}), "seen": seen}
 
 
 def table(asked: Request, tally: Tally) -> "pd.DataFrame":
