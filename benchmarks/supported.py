@@ -236,7 +236,7 @@ def main() -> None:
     logging.set_verbosity_error()
     rows = [row(name) for name in arguments.types or TYPES]
     if arguments.write:
-        arguments.write.write_text(page(rows))
+        arguments.write.write_text(page(rows), encoding="utf-8")
     else:
         print("\n".join(markdown(rows)))
 

@@ -138,6 +138,38 @@ def test_with_a_class_in_one_half_alone_held_out_cosines_are_those_of_the_other_
                 assert np.isnan(row["q50"])
 
 
+def test_centred_quantiles_are_of_cosines_around_the_mean_of_the_representatives() -> None:
+    x, gold, predicted = items = cloud()
+    x[:] += 20
+    u, half, first = unit(x), halves(len(x)), firsts(gold, predicted)
+    frame = tables(items)["class_cones"]
+    made = {
+        "held_out": [np.stack([unit(u[(gold == c) & (half == h)].sum(0)) for c in range(CLASSES)]) for h in (1, 0)],
+        "first": [u[first], u[first]],
+    }
+    for kind, of_halves in made.items():
+        for c in range(CLASSES):
+            for g in range(CLASSES):
+                each = []
+                for i in range(len(x)):
+                    if gold[i] == g and not (kind == "first" and i == first[c]):
+                        directions = of_halves[half[i]]
+                        m = directions.mean(0)
+                        each.append(unit(u[i] - m) @ unit(directions[c] - m))
+                row = select(frame, representative=kind, class_=str(c), gold=str(g))
+                assert row["q05"] > 0.9
+                for name, level in (("centred_q05", 0.05), ("centred_q50", 0.5), ("centred_q95", 0.95)):
+                    assert row[name] == pytest.approx(np.quantile(each, level), abs=1e-9)
+    assert frame[frame["representative"].isin(["mean", "medoid"])]["centred_q50"].isna().all()
+
+
+def test_one_class_has_nothing_to_be_centred_on() -> None:
+    x, gold, predicted = cloud()
+    frame = tables((x, np.zeros_like(gold), np.zeros_like(predicted)))["class_cones"]
+    assert frame["q50"].notna().any()
+    assert frame["centred_q50"].isna().all()
+
+
 def test_the_medoid_is_the_member_with_the_largest_median_cosine() -> None:
     x, gold, _ = items = cloud()
     u = unit(x)

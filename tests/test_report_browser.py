@@ -1,7 +1,6 @@
 """The report in a browser: alive and without a script, in the light and in the dark, wide, narrow and on paper."""
 
 import io
-import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from conoscope.figures import FIGURES
 from conoscope.findings import Finding
@@ -19,19 +18,7 @@ from conoscope.reporting.page import page as page_of
 from conoscope.terminal import printable
 from reports import HOSTILE, clipped, run, sim, words
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser is installed; looked for {', '.join(NAMES)}")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +30,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setitem(FIGURES, f"clipped-{number}", clipped(number))
         text = page_of(runs, together(runs), [Finding("SIM is 0.5.", "sim")])
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -113,7 +100,7 @@ def test_no_two_charts_share_a_name_and_each_finds_its_own(opened: Open) -> None
 
 def test_a_chart_that_fails_leaves_its_drawing(browser: Browser, written: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.html"
-    broken.write_text(written.read_text().replace('"mark":', '"remark":'))
+    broken.write_text(written.read_text(encoding="utf-8").replace('"mark":', '"remark":'), encoding="utf-8")
     shown = browser.new_page()
     shown.goto(broken.as_uri())
     with shown.expect_console_message():

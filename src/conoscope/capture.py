@@ -9,12 +9,13 @@ A layer's tensors reach `receive` as one Trace before the next layer runs.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
@@ -23,16 +24,20 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from conoscope.attending import attention_of
 from conoscope.batches import Batch
 from conoscope.calls import Attended, Log, logged
-from conoscope.errors import CaptureError
+from conoscope.errors import CaptureError, OverflowedError
 from conoscope.looks import LOOKS, Looking, Piece
 from conoscope.masks import finite_mask, visible_keys
 from conoscope.memory import keep_memory
 from conoscope.native import Native
+from conoscope.passing import answer_of, outputs_of
+from conoscope.reading import most_positions, named_pad
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
-from conoscope.wiring import Wiring, find_wiring
+from conoscope.wiring import Wiring, find_wiring, is_sound
 
 Mode = Literal["kv", "full"]
+DRAWS = 16
+"""How many batches of random tokens are tried: some token may make a model overflow that the texts do not have."""
 
 
 _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
@@ -145,7 +150,7 @@ class Capture:
         """
         batch = batch.to(self.module.device)
         if self.wiring is None:
-            self.wiring = self._calibrate(_random_batch(self.module))
+            self.wiring = self._calibrate()
             self._refuse_unknown_heads(self.wiring.heads)
             for module in self.wiring.modules():
                 handle = module.register_forward_hook(_watch)
@@ -160,6 +165,7 @@ class Capture:
                     f"{len(self.wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
                 )
             with paused():
+                recorder.refuse_overflow(type(self.module).__name__, self.module.dtype)
                 recorder.answered(result if result.ndim == 2 else None)
         return result
 
@@ -179,11 +185,20 @@ class Capture:
                 stack.enter_context(Following(batch.real.shape, partial(_record_followed, mode=self.mode)))
             yield
 
-    def _calibrate(self, batch: Batch) -> Wiring:
-        log, states = self._logged(batch)
-        if not log.attentions:
-            self._follow()
+    def _calibrate(self) -> Wiring:
+        """Of the first batch of random tokens that leaves numbers: NaN and infinity cannot be told from one another."""
+        for seed in range(DRAWS):
+            batch = _random_batch(self.module, seed)
             log, states = self._logged(batch)
+            if not log.attentions and not self.followed:
+                self._follow()
+                log, states = self._logged(batch)
+            self._refuse_unseen(log, states)
+            if is_sound(log, states, batch.real):
+                return find_wiring(log, states, batch.real)
+        raise OverflowedError(type(self.module).__name__, "random tokens", self.module.dtype)
+
+    def _refuse_unseen(self, log: Log, states: Sequence[Tensor]) -> None:
         name, layers = type(self.module).__name__, len(log.attentions)
         if not layers:
             raise CaptureError(
@@ -196,7 +211,6 @@ class Capture:
             raise CaptureError(
                 f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected"
             )
-        return find_wiring(log, states, batch.real)
 
     def _follow(self) -> None:
         """Look at the operations of the model's own eager attention, in every pass from now on."""
@@ -206,7 +220,7 @@ class Capture:
     def _logged(self, batch: Batch) -> tuple[Log, Sequence[Tensor]]:
         log = Log()
         with self.recording(log, batch), logged(self.module, log):
-            outputs = self.module(**batch.inputs, output_hidden_states=True)
+            outputs = outputs_of(self.module, batch, output_hidden_states=True)
         return log, getattr(outputs, "hidden_states", None) or ()
 
 
@@ -226,13 +240,6 @@ def recording(recorder: Recorder | Log) -> Iterator[None]:
             yield
     finally:
         _RECORDER.reset(token)
-
-
-def answer_of(module: PreTrainedModel, batch: Batch) -> Float[Tensor, "..."]:
-    """The model's logits, or its last hidden state where it has none."""
-    outputs = module(**batch.inputs)
-    found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
-    return found
 
 
 def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> list[Trace]:
@@ -264,16 +271,20 @@ def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
         known = torch.arange(len(module.get_input_embeddings().weight))
     except (RuntimeError, AttributeError):
         raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
-    return known[known != (module.config.get_text_config().pad_token_id or 0)]
+    return known[known != (named_pad(module) or 0)]
 
 
-def _random_batch(module: PreTrainedModel) -> Batch:
+def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Batch:
+    """Known tokens as a batch, padded as the model's configuration says, or with token 0 where it says nothing."""
+    pad = named_pad(module)
+    return replace(Batch.of_ids(ids.where(real, pad or 0), real), pad=0 if pad is None else None).to(module.device)
+
+
+def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
-    config = module.config.get_text_config()
-    positions = getattr(config, "max_position_embeddings", None) or 15
-    longest = min(11, max(3, positions - 4)) if positions > 0 else 11
+    positions = most_positions(module)
+    longest = 11 if positions is None else min(11, max(3, positions - 4))
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
-    pad = config.pad_token_id or 0
     known = known_tokens(module)
-    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
-    return Batch.of_ids(ids.where(real, pad), real).to(module.device)
+    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(seed))]
+    return bare_batch(module, ids, real)

@@ -62,7 +62,7 @@ def _making_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-length", type=positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes"
     )
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
-    command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
+    command.add_argument("--device", help="auto, cpu, cuda or cuda:1; default auto")
+    command.add_argument("--dtype", help="float32, float64, bfloat16 or float16; default float32")
     command.add_argument("--seed", type=seed, default=0, help="of a generated corpus, or of a cut by chance")
     data_options(command)

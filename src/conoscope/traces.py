@@ -11,10 +11,15 @@ from torch import Tensor, nn
 
 from conoscope.batches import Batch, Once
 from conoscope.calls import Attended, Call, first_tensor
+from conoscope.errors import OverflowedError
 from conoscope.looks import LOOKS, Piece
 from conoscope.normalising import Norm, Residual
+from conoscope.reading import last_place
+from conoscope.statistics import at_least_single
 from conoscope.wiring import Pooling, Projection, Wiring, pool
 
+SITES = ("hidden", "input", "query", "key", "value", "context", "output", "forward")
+"""What a trace holds vectors of."""
 Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
 
 
@@ -76,6 +81,24 @@ class Trace(Once):
         """Whether what the projections read is what the layer before left."""
         before, now = self.before, self.input
         return before is not None and now is not None and before.data_ptr() == now.data_ptr() and before.shape == now.shape
+
+    def norms(self, site: str) -> Float[Tensor, "b t h"]:
+        """‖x‖ of every vector of a site by head, at least in single precision, computed once."""
+
+        def compute() -> Tensor:
+            x = self.vectors(site)
+            assert x is not None
+            # By token first: the heads of a token lie side by side, and this way round is twice as fast.
+            return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
+
+        found: Tensor = self.once(("norms", site, "head"), compute)
+        return found
+
+    def sound(self) -> Bool[Tensor, " b"]:
+        """Which examples have a finite length in all of their vectors: no NaN, no infinity, nothing too large to be squared."""
+        sites = [site for site in SITES if getattr(self, site) is not None and not (site == "input" and self.goes_on)]
+        finite = torch.stack([self.norms(site).isfinite().all(-1) for site in sites])
+        return (finite.all(0) | ~self.batch.real).all(-1)
 
     def vectors(self, site: str) -> Float[Tensor, "b h t e"] | None:
         """The vectors of a site by head; a site of whole vectors has one head."""
@@ -156,6 +179,7 @@ class Recorder:
         self._before: Tensor | None = None
         self._earlier: Mapping[Hashable, Any] = {}
         self._pooled: list[tuple[int, dict[str, Any]]] = []
+        self._sound: list[Bool[Tensor, " b"]] = []
         self._trace: Trace | None = Trace(0, batch)
         self._input: Tensor | None = None
         self._counts: Counter[nn.Module] = Counter()
@@ -208,6 +232,7 @@ class Recorder:
             return
         self._before, self._earlier = trace.hidden, trace.found
         if trace.hidden is not None or trace.value is not None:
+            self._sound.append(trace.sound())
             self.receive(trace)
             if self.answer is not None:
                 self._pooled.append((trace.layer, self._pool(trace)))
@@ -222,6 +247,16 @@ class Recorder:
         maps = trace.maps(torch.arange(len(self.batch.real), device=self.batch.real.device))
         there = [] if maps is None else [head for head in self.weighing.heads[trace.layer] if head <= maps.shape[1]]
         return None if maps is None else {head: maps[:, head - 1].clone() for head in there}
+
+    def refuse_overflow(self, model: str, dtype: torch.dtype) -> None:
+        """Refuse a pass that left NaN or infinity in any layer: not all of it reaches the answer, which may read one token alone.
+
+        Asked once a pass: asking for each layer would make a GPU wait.
+        """
+        self.close()
+        sound = torch.stack(self._sound).all(0)
+        if not bool(sound.all()):
+            raise OverflowedError(model, self.batch.ids[int((~sound).nonzero()[0])], dtype)
 
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
         """The pass is over: hand over what the classifier read of each layer, and the answer."""
@@ -240,4 +275,7 @@ class Recorder:
 
 def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    return x[torch.arange(len(x), device=x.device), batch.cls.clamp_min(0)] if how is None else pool(x, batch.real, how)
+    if how in ("first", "mean"):
+        return pool(x, batch.real, how)
+    at = batch.cls.clamp_min(0) if how is None else torch.where(batch.cls >= 0, batch.cls, last_place(batch.real))
+    return x[torch.arange(len(x), device=x.device), at]

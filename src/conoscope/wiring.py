@@ -26,9 +26,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from conoscope.batches import first_place, last_place
 from conoscope.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.normalising import Norm, Residual, find_residual
+from conoscope.reading import first_place, last_place
 
 Side = Literal["given", "returned"]
 Pooling = Literal["first", "last", "mean"]
@@ -109,6 +109,14 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
         cuts=log.cuts,
     )
+
+
+def is_sound(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> bool:
+    """Whether the real tokens of a logged pass have neither NaN nor infinity in what attention and layers left."""
+    sides = [x.transpose(1, 2) for each in log.attentions for x in (each.query, each.key, each.value) if x is not None]
+    by_token = [*hidden_states, *sides, *(each.context for each in log.attentions)]
+    finite = (x.isfinite().flatten(2).all(-1) | ~real for x in by_token if x.shape[:2] == real.shape)
+    return all(bool(each.all()) for each in finite)
 
 
 def _by_rows(segments: Sequence[Sequence[Event]], real: Bool[Tensor, "b t"]) -> list[list[Event]]:

@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.batches import Batch, first_place, last_place, within_memory
-from conoscope.capture import Capture, answer_of
+from conoscope.batches import Batch
+from conoscope.capture import Capture
 from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
 from conoscope.loading import LoadedModel
+from conoscope.reading import first_place, last_place
 from conoscope.traces import Trace
 from conoscope.wiring import Pooling
 
@@ -45,15 +46,10 @@ class Passes:
                 for kind, kept in matrices.items():
                     kept.append(KINDS[kind](trace))
 
-        with within_memory(batch):
-            answer = self._plain(batch) if self._capture is None else self._capture(batch, keep)
-        self.loaded.refuse_infinite(answer, batch)
+        capture = self._capture
+        answer = self.loaded.answer(batch, None if capture is None else lambda moved: capture(moved, keep))
         logits = answer if self.loaded.labels and answer.ndim == 2 else None
         return Passed(self.loaded.module, batch, logits, self._readers(batch), matrices)
-
-    @torch.no_grad()
-    def _plain(self, batch: Batch) -> Tensor:
-        return answer_of(self.loaded.module, batch)
 
     def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
         wiring = None if self._capture is None else self._capture.wiring
@@ -63,7 +59,8 @@ class Passes:
 def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
     """1 at the token that is classified from, as the model's wiring tells it, or else [CLS]; without one, 1/n at each."""
     real, nowhere = batch.real, torch.full_like(batch.cls, -1)
-    at = {"first": first_place(real), "last": last_place(real), "mean": nowhere, None: batch.cls}[pooling]
+    last = torch.where(batch.cls >= 0, batch.cls, last_place(real))
+    at = {"first": first_place(real), "last": last, "mean": nowhere, None: batch.cls}[pooling]
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]
     share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)
     return torch.where((at >= 0)[:, None], one.float(), share)

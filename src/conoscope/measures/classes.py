@@ -18,6 +18,8 @@ from conoscope.tally import Need
 
 SITES = ("hidden", "key", "value")
 VECTORS = ("last", "all")
+CENTRED = ("first", "held_out")
+"""Representatives whose cosines are also taken around the mean of the representatives."""
 
 ByLayer = Mapping[int, Any]
 
@@ -85,10 +87,17 @@ def _sampled_spread(cones: Cones, kind: str) -> Float[Tensor, "c g"]:
 
 
 def _quantiles(cones: Cones, kind: str) -> dict[str, Float[Tensor, "c g"]]:
-    """Of the sampled examples' cosines; none where there is no sample."""
+    """Of the sampled examples' cosines, and of those around the mean of the representatives; NaN where there is no sample."""
+    plain = _quantiles_of(cones, None if cones.examples is None else cones.cosines(kind))
+    there = cones.examples is not None and kind in CENTRED
+    centred = _quantiles_of(cones, cones.centred_cosines(kind) if there else None)
+    return {**plain, **{f"centred_{name}": values for name, values in centred.items()}}
+
+
+def _quantiles_of(cones: Cones, cosines: Float[Tensor, "n c"] | None) -> dict[str, Float[Tensor, "c g"]]:
     found = torch.full((len(QUANTILES), cones.classes, cones.classes), torch.nan, dtype=torch.float64)
-    if cones.examples is not None:
-        cosines, levels = cones.cosines(kind), torch.tensor(list(QUANTILES.values()), dtype=torch.float64)
+    if cones.examples is not None and cosines is not None:
+        levels = torch.tensor(list(QUANTILES.values()), dtype=torch.float64)
         for gold in cones.examples.gold.unique().tolist():
             found[:, :, gold] = cosines[cones.examples.gold == gold].nanquantile(levels, dim=0)
     return dict(zip(QUANTILES, found, strict=True))
@@ -100,7 +109,8 @@ def class_cones(**found: ByLayer) -> Iterator[Reading]:
 
     Representatives: the `first` example of the class that the model gets right, as published (it is left out of the
     cosines); the `mean` direction of the class; that of the other half of the corpus (`held_out`); the `medoid` of the
-    sampled examples. Means come from sums, over all examples; quantiles from the sampled ones.
+    sampled examples. Means come from sums, over all examples; quantiles from the sampled ones. `centred_q05` to `centred_q95`
+    are quantiles of cos(u - m, r - m), with m the mean of the classes' representatives r: what all classes share is out of it.
     """
     for layer, cones in cones_of(**found):
         for kind in kinds_of(cones):

@@ -122,6 +122,21 @@ class Cones(Once):
             return without_itself(units, gold, self.directions.units)
         return (units @ self.of_kind(kind).T).where(~self.itself(kind), torch.nan)
 
+    def centred_cosines(self, kind: str) -> Float[Tensor, "n c"]:
+        """The same around the mean of the representatives, which what all classes share is taken out of; `first` or `held_out`.
+
+        cos(u - m, r - m) with m the mean over classes of r; NaN for one class, and where a representative is m but for rounding.
+        """
+        assert self.examples is not None
+        directions = self.of_halves().flip(0) if kind == "held_out" else self.of_kind(kind)[None]
+        mean = directions.nanmean(1, keepdim=True)
+        around = directions - mean
+        parts = _directed(around.where(torch.linalg.vector_norm(around, dim=-1, keepdim=True) > ROUNDING, 0.0))
+        half = self.examples.half if kind == "held_out" else torch.zeros_like(self.examples.half)
+        units = self.examples.units
+        both = torch.stack([normalize(units - m, dim=-1) @ part.T for m, part in zip(mean, parts, strict=True)], dim=1)
+        return both[torch.arange(len(units)), half].where(~self.cosines(kind).isnan(), torch.nan)
+
     def itself(self, kind: str) -> Bool[Tensor, "n c"]:
         """Which sampled example is the representative of which class."""
         assert self.examples is not None

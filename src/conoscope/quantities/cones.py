@@ -41,16 +41,10 @@ class Sentences:
 def norms_of(trace: Trace, site: str, width: str) -> Float[Tensor, "b t h"]:
     """‖x‖ of every vector by head, or of all heads put together, at least in single precision, computed once."""
 
-    def compute() -> Tensor:
-        if width == "whole":
-            by_head = norms_of(trace, site, "head")
-            return by_head if by_head.shape[-1] == 1 else torch.linalg.vector_norm(by_head, dim=-1, keepdim=True)
-        x = trace.vectors(site)
-        assert x is not None
-        # By token first: the heads of a token lie side by side, and this way round is twice as fast.
-        return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
-
-    found: Tensor = trace.once(("norms", site, width), compute)
+    by_head = trace.norms(site)
+    if width == "head" or by_head.shape[-1] == 1:
+        return by_head
+    found: Tensor = trace.once(("norms", site, width), lambda: torch.linalg.vector_norm(by_head, dim=-1, keepdim=True))
     return found
 
 
