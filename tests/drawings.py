@@ -28,6 +28,8 @@ MEASURES = [
     "attention_entropy", "capacity", "class_cones", "class_maps:heads=1.1", "cone_index", "directionality", "effective_rank",
     "frequency", "gates", "heads", "intra_sim", "mixing", "norms", "self_sim", "sim", "stream", "vector_norms",
 ]  # fmt: skip
+GUESS = "WARN Detected faceted independent scales"
+"""What Vega-Lite says of panels whose rows are their own, as the cases of each claim are: it takes them to be of one table."""
 BUDGET, WIDEST = 250_000, 760
 """Bytes that a figure may take of a page, live and as a picture together, and its pixels."""
 

@@ -117,27 +117,6 @@ def test_held_out_directions_are_made_of_the_other_half() -> None:
             )
 
 
-def test_with_a_class_in_one_half_alone_held_out_cosines_are_those_of_the_other_half() -> None:
-    x, gold, predicted = cloud()
-    half, u = halves(len(x)), unit(x)
-    gold = np.where(half == 0, gold % 2, gold)
-    assert (gold == 2).any()
-    frame = tables((x, gold, predicted))["class_cones"]
-    for c in range(CLASSES):
-        for g in range(CLASSES):
-            each = []
-            for i in (i for i in range(len(x)) if gold[i] == g):
-                members = u[(gold == c) & (half != half[i])]
-                each += [u[i] @ unit(members.sum(0))] if len(members) else []
-            row = select(frame, representative="held_out", class_=str(c), gold=str(g))
-            assert row["n"] == len(each)
-            if each:
-                assert row["value"] == pytest.approx(np.mean(each), abs=1e-9)
-                assert row["q50"] == pytest.approx(np.median(each), abs=1e-9)
-            else:
-                assert np.isnan(row["q50"])
-
-
 def test_centred_quantiles_are_of_cosines_around_the_mean_of_the_representatives() -> None:
     x, gold, predicted = items = cloud()
     x[:] += 20
@@ -168,6 +147,27 @@ def test_one_class_has_nothing_to_be_centred_on() -> None:
     frame = tables((x, np.zeros_like(gold), np.zeros_like(predicted)))["class_cones"]
     assert frame["q50"].notna().any()
     assert frame["centred_q50"].isna().all()
+
+
+def test_with_a_class_in_one_half_alone_held_out_cosines_are_those_of_the_other_half() -> None:
+    x, gold, predicted = cloud()
+    half, u = halves(len(x)), unit(x)
+    gold = np.where(half == 0, gold % 2, gold)
+    assert (gold == 2).any()
+    frame = tables((x, gold, predicted))["class_cones"]
+    for c in range(CLASSES):
+        for g in range(CLASSES):
+            each = []
+            for i in (i for i in range(len(x)) if gold[i] == g):
+                members = u[(gold == c) & (half != half[i])]
+                each += [u[i] @ unit(members.sum(0))] if len(members) else []
+            row = select(frame, representative="held_out", class_=str(c), gold=str(g))
+            assert row["n"] == len(each)
+            if each:
+                assert row["value"] == pytest.approx(np.mean(each), abs=1e-9)
+                assert row["q50"] == pytest.approx(np.median(each), abs=1e-9)
+            else:
+                assert np.isnan(row["q50"])
 
 
 def test_the_medoid_is_the_member_with_the_largest_median_cosine() -> None:
