@@ -1,4 +1,6 @@
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -13,6 +15,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from playwright.sync_api import Browser, sync_playwright
 from transformers.utils import logging
 
 from conoscope.corpora import Corpus, Example, load_corpus
@@ -23,6 +26,21 @@ from conoscope.tokenizer import build_tokenizer
 torch.set_num_threads(1)
 logging.set_verbosity_error()
 logging.disable_progress_bar()
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser without a window."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"no browser is installed; looked for {', '.join(BROWSERS)}")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,10 @@ from conoscope.corpora import Corpus, Example
 from conoscope.errors import CorpusError, ModelError
 from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel
+from conoscope.reading import Reading
 from conoscope.tokenizer import build_tokenizer
+
+LAST = Reading("last")
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def test_words_of_a_pair_are_numbered_on(batcher: Batcher) -> None:
 
 
 def test_byte_level_tokens_with_a_leading_space_belong_to_the_word_after_it() -> None:
-    batch = Batcher(byte_level(), {}, (100, 1000), last_classifies=True).batch([Example("ab cd")])
+    batch = Batcher(byte_level(), {}, (100, 1000), LAST).batch([Example("ab cd")])
     assert batch.word[0].tolist() == [0, 0, -1, 1, 1]
 
 
@@ -80,15 +83,20 @@ def test_pads_are_not_real_and_stand_at_the_end_whatever_the_tokenizer_prefers(m
     assert batch.real.tolist() == [[True] * 7, [True] * 3 + [False] * 4]
 
 
-def test_the_classifying_token_is_cls_or_else_the_last_one_of_a_classifier(batcher: Batcher) -> None:
+def test_the_classifying_token_is_where_the_model_reads_or_else_cls(batcher: Batcher) -> None:
     examples = [Example("ab"), Example("abcd")]
     assert batcher.batch(examples).cls.tolist() == [0, 0]
-    assert Batcher(byte_level(), {}, (100, 1000), last_classifies=True).batch(examples).cls.tolist() == [1, 3]
-    assert Batcher(byte_level(), {}, (100, 1000), last_classifies=False).batch(examples).cls.tolist() == [-1, -1]
+    assert Batcher(byte_level(), {}, (100, 1000), LAST).batch(examples).cls.tolist() == [1, 3]
+    assert Batcher(byte_level(), {}, (100, 1000), Reading()).batch(examples).cls.tolist() == [-1, -1]
+    known = build_tokenizer(["ab abcd"])
+    assert Batcher(known, {}, (100, 1000), Reading()).batch([Example("ab abcd")]).cls.tolist() == [0]
+    assert Batcher(known, {}, (100, 1000), LAST).batch([Example("ab abcd")]).cls.tolist() == [2]
+    unpadded = Reading("unpadded", pad=int(known.get_vocab()["abcd"]))
+    assert Batcher(known, {}, (100, 1000), unpadded).batch([Example("ab abcd"), Example("abcd ab abcd")]).cls.tolist() == [1, 2]
 
 
 def test_unknown_words_are_not_special_and_not_content() -> None:
-    batcher = Batcher(build_tokenizer(["the soup"]), {}, (100, 1000), last_classifies=True)
+    batcher = Batcher(build_tokenizer(["the soup"]), {}, (100, 1000), LAST)
     batch = batcher.batch([Example("the zebra")])
     assert batch.kind[0].tolist() == [0, 4, 4]
     assert batch.unknown[0].tolist() == [False, False, True]
@@ -135,9 +143,9 @@ def test_a_tokenizer_that_belongs_to_another_model_is_refused() -> None:
     with pytest.raises(
         ModelError, match="the tokenizer gives the id 5 to a model that knows 5 tokens; they do not belong together"
     ):
-        Batcher(build_tokenizer(["the soup"]), {}, (100, 5), last_classifies=True).batch([Example("the soup")])
+        Batcher(build_tokenizer(["the soup"]), {}, (100, 5), LAST).batch([Example("the soup")])
 
 
 def test_a_text_without_a_token_is_refused_by_name() -> None:
     with pytest.raises(CorpusError, match="b: the text '' gives no token; take it out"):
-        Batcher(byte_level(), {}, (100, 1000), last_classifies=True).batch([Example("a", id="a"), Example("", id="b")])
+        Batcher(byte_level(), {}, (100, 1000), LAST).batch([Example("a", id="a"), Example("", id="b")])

@@ -353,5 +353,5 @@ def test_maps_that_are_not_there_are_refused(name: str, said: str, pure: LoadedM
 
 
 def test_every_map_is_on_the_page(pure: LoadedModel) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text(encoding="utf-8")
     assert all(f"| `{name}`" in page for name in METHODS)

@@ -173,7 +173,7 @@ def test_no_explanations_are_no_figure() -> None:
 
 def test_a_file_of_explanations_is_drawn_as_it_was_written(tmp_path: Path) -> None:
     record = {"id": "1", "words": ["good", "soup"], "label": None, "predicted": "positive", "rationale": [True, False]}
-    (tmp_path / "scores.jsonl").write_text(json.dumps({**record, "maps": {"gradient": [2.0, None]}}))
+    (tmp_path / "scores.jsonl").write_text(json.dumps({**record, "maps": {"gradient": [2.0, None]}}), encoding="utf-8")
     found = spec_of("words", together(gather([tmp_path / "scores.jsonl"])))
     cells = next(table for table in found["datasets"].values() if "word" in table[0])
     assert [(cell["word"], cell["map"], cell["score"]) for cell in cells] == [

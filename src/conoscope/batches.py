@@ -1,24 +1,27 @@
 """Batches: what a model reads of some examples, and what we know of every token."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import count
-from typing import Any
+from itertools import count, groupby
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from conoscope.corpora.base import Example, stable_hash
 from conoscope.errors import CorpusError, ModelError
 from conoscope.kinds import KINDS, OTHER, PAD, SPECIAL, Kinds
+from conoscope.reading import ONE_TOKEN, Reading, side_by_side
 
 WINDOW = 32
 """How many batches of examples are sorted by length together, so that little is padded."""
+NO_PAD = -1
+"""Named as padding where nothing is padded: no token has this id."""
+T = TypeVar("T")
 
 
 class Once:
@@ -46,6 +49,8 @@ class Batch(Once):
     row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
     `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
     by a given list of frequencies, where there is one. `texts`: what each example says, the second text of a pair after " / ".
+    `pad`: what the model's configuration must name as padding for the time of a pass; None where it names its own. `reads`:
+    whether `cls` is where the model was found to read.
     """
 
     inputs: Mapping[str, Tensor]
@@ -63,6 +68,8 @@ class Batch(Once):
     kinds: tuple[str, ...] = KINDS
     frequency: Float[Tensor, "b t"] | None = None
     texts: tuple[str, ...] = field(default=(), repr=False)
+    pad: int | None = None
+    reads: bool = False
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
@@ -117,18 +124,18 @@ class Known:
 
 
 class Batcher:
-    """Turns examples into batches with one tokenizer, padded at the end, whatever the tokenizer's own habit."""
+    """Turns examples into batches with one tokenizer, padded as the model reads them, whatever the tokenizer's own habit."""
 
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
         labels: Mapping[str, int],
         limits: tuple[int, int],
-        last_classifies: bool,
+        reading: Reading,
         known: Known | None = None,
     ) -> None:
-        """`limits`: the longest input in tokens, and how many token ids the model knows."""
-        self.tokenizer, self.labels, self.last_classifies = tokenizer, labels, last_classifies
+        """`limits`: the longest input in tokens, and how many token ids the model knows; `reading`: how the model reads."""
+        self.tokenizer, self.labels, self.reading = tokenizer, labels, reading
         self.max_length, self.vocabulary = limits
         self.truncated = 0
         self.known = known or Known()
@@ -136,44 +143,56 @@ class Batcher:
 
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
         """Batches of `size` examples of like length; the order of the examples is not kept. `places`: their numbers."""
-        numbered = zip(examples, count(1) if places is None else places, strict=False)
-        ordered = sorted(numbered, key=lambda pair: len(pair[0].text) + len(pair[0].pair or ""))
-        for alike in ([p for p in ordered if p[0].pair is None], [p for p in ordered if p[0].pair is not None]):
-            for start in range(0, len(alike), size):
-                chosen, numbers = zip(*alike[start : start + size], strict=True)
+        numbered = list(zip(examples, count(1) if places is None else places, strict=False))
+        for alike in ([p for p in numbered if p[0].pair is None], [p for p in numbered if p[0].pair is not None]):
+            for together in self._together(alike, size):
+                chosen, numbers = zip(*together, strict=True)
                 yield replace(self.batch(chosen), place=torch.tensor(numbers))
+
+    def _together(self, numbered: Sequence[tuple[Example, int]], size: int) -> Iterator[list[tuple[Example, int]]]:
+        """The examples of each batch: of like length, or of one length where nothing can be padded."""
+        if self.reading.side is not None:
+            ordered = sorted(numbered, key=lambda pair: len(pair[0].text) + len(pair[0].pair or ""))
+            for chosen in _cut(ordered, size):
+                yield from [chosen] if self._paddable(chosen) else self._by_length(chosen, size)
+        else:
+            yield from self._by_length(numbered, size)
+
+    def _by_length(self, numbered: Sequence[tuple[Example, int]], size: int) -> Iterator[list[tuple[Example, int]]]:
+        lengths = [len(ids) for ids in self._encoded([example for example, _ in numbered])["input_ids"]] if numbered else []
+        ordered = sorted(zip(lengths, numbered, strict=True), key=lambda found: found[0])
+        for _, alike in groupby(ordered, key=lambda found: found[0]):
+            yield from _cut([pair for _, pair in alike], size)
+
+    def _paddable(self, numbered: Sequence[tuple[Example, int]]) -> bool:
+        """Whether there is a token to pad these examples with."""
+        if self.reading.pad is not None or len(numbered) * self.max_length < self.vocabulary:
+            return True
+        encoded = self._encoded([example for example, _ in numbered])["input_ids"]
+        return self._pad(encoded) != NO_PAD or len(set(map(len, encoded))) == 1
 
     def batch(self, examples: Sequence[Example]) -> Batch:
         """One batch of these examples, numbered from 1: all of them pairs, or none."""
-        pairs = [e.pair for e in examples if e.pair is not None]
-        assert len(pairs) in (0, len(examples)), "a text beside pairs would be read as a pair with nothing"
-        least = 1 + self.tokenizer.num_special_tokens_to_add(pair=bool(pairs))
-        if self.max_length < least:
-            raise ModelError(f"an input of {self.max_length} tokens has no room for a word; give --max-length {least} or more")
-        texts = ([e.text for e in examples], pairs) if pairs else ([e.text for e in examples],)
-        encoded = self.tokenizer(
-            *texts,
-            truncation=True,
-            max_length=self.max_length,
-            padding=True,
-            padding_side="right",
-            return_tensors="pt",
-            return_attention_mask=True,
-            return_offsets_mapping=True,
-        )
-        offsets = encoded.pop("offset_mapping").numpy()
+        encoded = self._encoded(examples)
+        lengths = [len(row) for row in encoded["input_ids"]]
+        self._refuse_unreadable(examples, encoded["input_ids"])
         self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
-        sequences = [encoded.sequence_ids(row) for row in range(len(examples))]
-        ids, real = encoded["input_ids"], encoded["attention_mask"].bool()
-        self._refuse_unreadable(examples, ids, real)
+        pad, side = self._pad(encoded["input_ids"]), self.reading.side or "right"
+        fills = {"input_ids": max(pad, 0), "token_type_ids": self.tokenizer.pad_token_type_id}
+        words = [
+            words_of(example, np.array(offsets), encoded.sequence_ids(row)).tolist()
+            for row, (example, offsets) in enumerate(zip(examples, encoded.pop("offset_mapping"), strict=True))
+        ]
+        inputs = {name: side_by_side(rows, fills.get(name, 0), side) for name, rows in encoded.items()}
+        ids, real = inputs["input_ids"], side_by_side([[1] * length for length in lengths], 0, side).bool()
         kind, named = self._kinds.of(ids, real)
         return Batch(
-            inputs=dict(encoded),
+            inputs=inputs,
             real=real,
             kind=kind,
             named=named,
             unknown=(ids == self._unknown_id) & real,
-            word=torch.from_numpy(np.stack([words_of(e, o, s) for e, o, s in zip(examples, offsets, sequences, strict=True)])),
+            word=side_by_side(words, -1, side),
             cls=self._cls(ids, real),
             label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
             place=torch.arange(1, len(examples) + 1),
@@ -183,15 +202,40 @@ class Batcher:
             kinds=self._kinds.names,
             frequency=None if self.known.ranks is None else self.known.ranks[ids],
             texts=tuple(e.text if e.pair is None else f"{e.text} / {e.pair}" for e in examples),
+            pad=pad if self.reading.pad is None else None,
+            reads=self.reading.place in ONE_TOKEN,
         )
 
-    def _refuse_unreadable(self, examples: Sequence[Example], ids: Tensor, real: Bool[Tensor, "b t"]) -> None:
-        for example, tokens in zip(examples, real.sum(-1).tolist(), strict=True):
+    def _encoded(self, examples: Sequence[Example]) -> BatchEncoding:
+        """The tokens of these examples, each row as long as it is."""
+        pairs = [e.pair for e in examples if e.pair is not None]
+        assert len(pairs) in (0, len(examples)), "a text beside pairs would be read as a pair with nothing"
+        least = 1 + self.tokenizer.num_special_tokens_to_add(pair=bool(pairs))
+        if self.max_length < least:
+            raise ModelError(f"an input of {self.max_length} tokens has no room for a word; give --max-length {least} or more")
+        return self.tokenizer(
+            *(([e.text for e in examples], pairs) if pairs else ([e.text for e in examples],)),
+            truncation=True,
+            max_length=self.max_length,
+            padding=False,
+            return_attention_mask=True,
+            return_offsets_mapping=True,
+        )
+
+    def _pad(self, rows: Sequence[Sequence[int]]) -> int:
+        """The token to pad with: the one that the model's configuration names, or else one that is in none of the rows."""
+        if self.reading.pad is not None:
+            return self.reading.pad
+        there = {token for row in rows for token in row}
+        return next((token for token in range(self.vocabulary) if token not in there), NO_PAD)
+
+    def _refuse_unreadable(self, examples: Sequence[Example], rows: Sequence[Sequence[int]]) -> None:
+        for example, tokens in zip(examples, rows, strict=True):
             if not tokens:
                 raise CorpusError(f"{example.id}: the text {example.text!r} gives no token; take it out")
-        if ids.numel() and int(ids.max()) >= self.vocabulary:
+        if (largest := max(map(max, rows), default=0)) >= self.vocabulary:
             raise ModelError(
-                f"the tokenizer gives the id {int(ids.max())} to a model that knows {self.vocabulary} tokens; "
+                f"the tokenizer gives the id {largest} to a model that knows {self.vocabulary} tokens; "
                 "they do not belong together"
             )
 
@@ -204,23 +248,13 @@ class Batcher:
         return -1 if unknown is None or unknown in shared else int(unknown)
 
     def _cls(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
-        if self.tokenizer.cls_token_id is not None:
-            return place_of(self.tokenizer.cls_token_id, ids, real)
-        return torch.where(real.any(-1) & self.last_classifies, last_place(real), -1)
+        """Where the class is read; [CLS] in a model that reads several tokens, or none."""
+        read = self.reading.at(ids, real)
+        return torch.where(read >= 0, read, place_of(self.tokenizer.cls_token_id, ids, real))
 
 
-@contextmanager
-def within_memory(batch: Batch) -> Iterator[None]:
-    """Within it, a batch that is too large is told as ours."""
-    try:
-        yield
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "alloc" not in str(error):
-            raise
-        rows, tokens = batch.real.shape
-        raise ModelError(
-            f"{rows} x {tokens} tokens at once do not fit into memory; lower --batch-size or --max-length"
-        ) from error
+def _cut(things: Sequence[T], size: int) -> Iterator[list[T]]:
+    return (list(things[start : start + size]) for start in range(0, len(things), size))
 
 
 def mixed(x: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
@@ -228,16 +262,6 @@ def mixed(x: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
     for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
         x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return (x ^ ((x >> 31) & ((1 << 33) - 1))) & torch.iinfo(torch.int64).max
-
-
-def first_place(real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
-    """Where the first real token of each row stands."""
-    return real.int().argmax(-1)
-
-
-def last_place(real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
-    """Where the last real token of each row stands."""
-    return real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
 
 
 def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:

@@ -7,8 +7,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from conoscope.corpora import Corpus
 from conoscope.encoding import texts_of
 from conoscope.errors import ModelError, one_of
-from conoscope.loading import LoadedModel, load_for_training
+from conoscope.loading import LoadedModel
 from conoscope.models import PRESETS, SelfAttentionForSequenceClassification, preset
+from conoscope.retraining import load_for_training
 from conoscope.settings import Training
 from conoscope.tokenizer import SPECIAL, build_tokenizer
 from conoscope.vectors import load_vectors
@@ -25,7 +26,7 @@ def build(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTraine
         for option in ("preset", "layers", "width", "heads", "vectors", "special"):
             if getattr(chosen, option) != getattr(Training(), option):
                 raise ModelError(f"a checkpoint has its own {option}; give --{option} or --from, not both")
-        model, tokenizer = load_for_training(chosen.checkpoint, learned.labels)
+        model, tokenizer = load_for_training(str(chosen.checkpoint), learned.labels)
         model.get_input_embeddings().weight.requires_grad_(not chosen.freeze)
     else:
         model, tokenizer = _new(learned, chosen)

@@ -3,15 +3,20 @@
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from conoscope.batches import Batch
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
-from conoscope.result import Result, differences, write_provenance
+from conoscope.joining import differences
+from conoscope.result import Result, write_provenance
 from conoscope.tally import Tally
+from conoscope.writing import atomic_folder
 
 EVERY = 60.0
 
@@ -23,13 +28,26 @@ class Seen:
     examples: int = 0
     digest: int = 0
     truncated: int = 0
+    labelled: int = 0
+    correct: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
 
     def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
         """The same examples, counted as they pass."""
         for example in examples:
             self.examples += 1
             self.digest = (self.digest + example.digest) % 2**63
+            if example.label is not None:
+                self.classes[example.label] = self.classes.get(example.label, 0) + 1
             yield example
+
+    def judge(self, batch: Batch, answer: Tensor) -> None:
+        """Count the examples of a batch that have a label among the model's classes, and those that were answered right."""
+        if answer.ndim == 2 and answer.shape[-1] > 1:
+            label = batch.label.to(answer.device)
+            asked = (label >= 0) & (label < answer.shape[-1])
+            self.labelled += int(asked.sum())
+            self.correct += int((asked & (answer.argmax(-1) == label)).sum())
 
 
 @dataclass
@@ -49,9 +67,12 @@ class Checkpoint:
         """The tally of an earlier run of the same command, its examples skipped; the given one where there is none."""
         if self.folder is None or not (self.folder / "provenance.json").is_file():
             return tally, Seen()
-        before = Result.load(self.folder)
+        try:
+            before = Result.load(self.folder)
+        except OutputError as error:
+            raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
         done = Seen(**before.provenance["seen"])
-        skipped = Seen(truncated=done.truncated)
+        skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
             pass
         if skipped != done or differences(before.provenance, self.provenance) is not None:
@@ -62,13 +83,9 @@ class Checkpoint:
         """Save the sums so far, once a minute at the most."""
         if self.folder is None or time.monotonic() - self._saved < EVERY:
             return
-        new = self.folder.with_name("partial.new")
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
-        tally.save(new)
-        write_provenance(new, {**self.provenance, "seen": vars(seen)})
-        shutil.rmtree(self.folder, ignore_errors=True)
-        new.rename(self.folder)
+        with atomic_folder(self.folder) as new:
+            tally.save(new)
+            write_provenance(new, {**self.provenance, "seen": vars(seen)})
         self._saved = time.monotonic()
 
     def clear(self) -> None:

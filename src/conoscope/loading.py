@@ -2,11 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -20,10 +22,13 @@ from transformers import (
 import conoscope.models  # noqa: F401  registers our own family with the Auto classes
 from conoscope.batches import Batch, Batcher, Known
 from conoscope.corpora.base import Corpus
-from conoscope.errors import ModelError, one_of
+from conoscope.errors import ModelError, OverflowedError, one_of
+from conoscope.labels import distinct, matched
+from conoscope.passing import answer_of, within_memory
+from conoscope.placing import device_of, dtype_of, refuse_elsewhere
+from conoscope.reading import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.textfiles import is_there
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LONGEST = 1 << 20
 """A tokenizer that knows no limit reports some huge number; a longer input than this one is not a text."""
 
@@ -45,7 +50,7 @@ class LoadedModel:
     @property
     def max_length(self) -> int:
         """The longest input in tokens: the smaller of what the tokenizer and the positions allow."""
-        positions = getattr(self.module.config, "max_position_embeddings", None) or LONGEST
+        positions = most_positions(self.module) or LONGEST
         taken = [
             table.padding_idx + 1
             for name, table in self.module.named_modules()
@@ -61,35 +66,48 @@ class LoadedModel:
     def batcher(self, corpus: Corpus, max_length: int | None = None, known: Known | None = None) -> Batcher:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
-        vocabulary = self.module.get_input_embeddings().num_embeddings
-        pool = getattr(self.module.config, "pool", "cls")
-        last = bool(self.labels) and pool == "cls"
-        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), last, known)
+        self._refuse_failing()
+        vocabulary = known_ids(self.module)
+        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), self.reading, known)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Where the model reads the class of a text, and how its texts are padded; found once, by trying."""
+        return reading_of(self.module)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known of how its texts are read: where the model itself leaves a doubt, and what was done."""
+        return tuple(ambiguities(self.reading, self.module, self.tokenizer, self.name))
+
+    def answer(self, batch: Batch, run: Callable[[Batch], Tensor] | None = None) -> Float[Tensor, "..."]:
+        """The logits of a batch, or the last hidden states of a model that has none, by a plain pass or by another (`run`: one
+        under capture); refused where they do not fit into memory or are no numbers."""
+        moved = batch.to(self.device)
+        with torch.no_grad(), within_memory(moved):
+            found = answer_of(self.module, moved) if run is None else run(moved)
+        self.refuse_infinite(found, moved)
+        return found
+
+    def _refuse_failing(self) -> None:
+        fails, name = self.reading.fails, str(self.module.dtype).removeprefix("torch.")
+        # Encoder-decoders want more than tokens, and are told apart by those who cannot take them.
+        if fails is not None and not self.module.config.is_encoder_decoder:
+            other = f" in {name} ({fails}); try --dtype float32" if name != "float32" else f" alone ({fails}); give another model"
+            raise ModelError(f"{self.name} does not run on tokens{other}")
 
     def label_numbers(self, corpus: Corpus) -> Mapping[str, int]:
         """The model's number of each label of the corpus: by name, or by number where the model has no names."""
         if not self.labels:
             return {label: number for number, label in enumerate(corpus.labels)}
-        known = {label.casefold(): number for number, label in enumerate(self.labels)}
-        if all(label.startswith("LABEL_") for label in self.labels):
-            known |= {str(number): number for number in range(len(self.labels))}
-        missing = [label for label in corpus.labels if label.casefold() not in known]
-        if missing:
-            raise ModelError(
-                f"{corpus} has the label {missing[0]!r}, which {self.name} does not have (it has {one_of(self.labels)}); "
-                "rename the labels, or measure with --no-labels"
-            )
-        return {label: known[label.casefold()] for label in corpus.labels}
+        return matched(corpus.labels, self.labels, str(corpus), self.name)
 
     def refuse_infinite(self, answer: Tensor, batch: Batch) -> None:
-        """Overflow anywhere in a model reaches its answer: a number read from such a pass would be made up."""
+        """An answer that is no number tells of overflow: whatever is read from such a pass would be made up."""
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
         if not bool(finite.all()):
             example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-            raise ModelError(
-                f"{self.name} answers {example} with NaN or infinity in {self.module.dtype}; "
-                "try --dtype float32, or another checkpoint"
-            )
+            raise OverflowedError(self.name, example, self.module.dtype)
 
     def digest(self) -> str:
         """A hash of every weight and its name, of the configuration and of the tokenizer."""
@@ -103,88 +121,45 @@ class LoadedModel:
 def load_model(
     source: str | Path | PreTrainedModel | LoadedModel,
     tokenizer: PreTrainedTokenizerBase | None = None,
-    device: str = "auto",
-    dtype: str = "float32",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedModel:
-    """A model from a folder, a Hub id, or a module with its tokenizer."""
+    """A model from a folder, a Hub id, or a module with its tokenizer.
+
+    A folder is loaded in float32, and on a GPU where there is one, unless another `dtype` or `device` is asked for. What is in
+    memory already stays as it is; a dtype, a device or a tokenizer that it does not have is refused.
+    """
     if isinstance(source, LoadedModel):
+        refuse_elsewhere(source.module, source.name, device, dtype)
+        if tokenizer is not None and tokenizer is not source.tokenizer:
+            raise ModelError(f"{source.name} is loaded with a tokenizer already; give load_model(module, tokenizer) the module")
         return source
     if isinstance(source, PreTrainedModel):
         module, name = source, type(source).__name__
         if tokenizer is None:
             raise ModelError(f"{name} came without a tokenizer; pass load_model(module, tokenizer=...)")
+        refuse_elsewhere(module, name, device, dtype)
     else:
         name = str(source)
         if not is_there(Path(name), folder=True) and (
             Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
         ):
             raise ModelError(f"no folder {name!r}; give a folder written by save_pretrained, or a Hub id")
-        module, tokenizer = _from_pretrained(name, tokenizer, _dtype(dtype), trust_remote_code)
-        module = module.to(_device(device))
-    _refuse_broken(module, name)
-    return LoadedModel(module.eval(), _ready(tokenizer, module, name), name, _labels(module, name))
+        module, tokenizer = _from_pretrained(name, tokenizer, dtype_of(dtype), trust_remote_code)
+        module = module.to(device_of(device))
+    refuse_broken(module, name)
+    return LoadedModel(module.eval(), ready(tokenizer, name), name, _labels(module, name))
 
 
-def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A checkpoint with a new head for these labels, and its tokenizer; its body must be whole."""
-    numbered = dict(enumerate(labels))
-    try:
-        config = AutoConfig.from_pretrained(name)
-        before = [str(config.id2label[number]) for number in sorted(config.id2label)]
-        asked = {"id2label": numbered, "label2id": {label: number for number, label in numbered.items()}}
-        plain = {"problem_type": "single_label_classification", "output_hidden_states": False, "output_attentions": False}
-        config.update({"num_labels": len(labels), **asked, **plain})
-        how = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
-        module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **how)
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except Exception as error:  # a folder of somebody else's files can break in any way
-        raise _unloadable(name, error) from error
-    if config.is_encoder_decoder:
-        raise ModelError(f"{name} is an encoder-decoder, which is not trained here; give an encoder or a decoder")
-    head_name, head = _head(module, len(labels))
-    odd = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
-    _refuse_incomplete(name, [key for key in odd if not _of_head(key, head_name, module) and "pooler" not in key])
-    if f"{head_name}.weight" not in odd:
-        _relabel(head, before, labels)
-    _refuse_broken(module, name)
-    return module, _ready(tokenizer, module, name)
-
-
-def _head(module: PreTrainedModel, labels: int) -> tuple[str, nn.Linear]:
-    """The last linear map, whose answers are the labels."""
-    linear = [
-        (name, part) for name, part in module.named_modules() if isinstance(part, nn.Linear) and part.out_features == labels
-    ]
-    if not linear:
-        raise ModelError(f"{type(module).__name__} has no linear map to {labels} labels to train; give another checkpoint")
-    return linear[-1]
-
-
-def _relabel(head: nn.Linear, before: Sequence[str], labels: Sequence[str]) -> None:
-    """Put the rows of a head that was trained in the order of these labels; for other labels, begin anew."""
-    if sorted(before) != sorted(labels):
-        head.reset_parameters()
-        return
-    order = [before.index(label) for label in labels]
-    with torch.no_grad():
-        head.weight.copy_(head.weight[order])
-        if head.bias is not None:
-            head.bias.copy_(head.bias[order])
-
-
-def _of_head(key: str, head: str, module: PreTrainedModel) -> bool:
-    """Whether a weight belongs to the head: what is outside of the body, or the last map where no body is told apart."""
-    body = module.base_model_prefix
-    return not key.startswith(f"{body}.") if hasattr(module, body) else key.startswith(f"{head}.")
-
-
-def _unloadable(name: str, error: Exception) -> ModelError:
+def unloadable(name: str, error: Exception) -> ModelError:
+    """What is said of a checkpoint that cannot be read."""
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)")
 
 
-def _refuse_incomplete(name: str, missing: Sequence[str]) -> None:
+def refuse_incomplete(name: str, missing: Sequence[str]) -> None:
+    """Refuse a checkpoint that lacks weights."""
     if missing:
         raise ModelError(
             f"{name} lacks the weights {min(missing)!r} and would get random ones ({len(missing)} in all); "
@@ -201,11 +176,23 @@ def _from_pretrained(
         kind = AutoModelForSequenceClassification if classifies else AutoModel
         how = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
         module, report = kind.from_pretrained(name, config=config, **how)
+        if not module._supports_attention_backend and module.config._attn_implementation != "eager":
+            # It has an attention of its own for SDPA, which cannot be seen into (Falcon).
+            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **how)
         tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
     except Exception as error:  # a folder of somebody else's files can break in any way
-        raise _unloadable(name, error) from error
-    _refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
+        raise unloadable(name, error) from error
+    refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
+    _cast(module, dtype)
     return module, tokenizer
+
+
+def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Give every parameter this type: some are made in float32 whatever transformers is told (XLNet, DeBERTa)."""
+    kept = {*(module._keep_in_fp32_modules or ()), *(module._keep_in_fp32_modules_strict or ())}
+    for name, parameter in module.named_parameters():
+        if parameter.is_floating_point() and (dtype == torch.float64 or not kept.intersection(name.split("."))):
+            parameter.data = parameter.data.to(dtype)
 
 
 def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
@@ -223,43 +210,21 @@ def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> s
     return json.dumps([config, words], sort_keys=True, default=str)
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        # The sums are float64, which not every kind of device has.
-        torch.zeros(1, dtype=torch.float64, device=name).cpu()
-    except Exception as error:
-        raise ModelError(f"no device {name!r} that can be used on this machine; try --device cpu") from error
-    return torch.device(name)
-
-
-def _dtype(name: str) -> torch.dtype:
-    if name not in DTYPES:
-        raise ModelError(f"no dtype {name!r}; known: {one_of(DTYPES)}")
-    return DTYPES[name]
-
-
-def _refuse_broken(module: PreTrainedModel, name: str) -> None:
+def refuse_broken(module: PreTrainedModel, name: str) -> None:
+    """Refuse weights that are no numbers."""
     for key, tensor in module.state_dict().items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise ModelError(f"{name} holds NaN or infinity in {key!r}: nothing can be measured; give another checkpoint")
 
 
-def _ready(tokenizer: PreTrainedTokenizerBase, module: PreTrainedModel, name: str) -> PreTrainedTokenizerBase:
-    """A tokenizer that knows offsets and can pad."""
+def ready(tokenizer: PreTrainedTokenizerBase, name: str) -> PreTrainedTokenizerBase:
+    """A tokenizer that knows offsets and how long a text may be."""
     if not tokenizer.is_fast:
         raise ModelError(
             f"the tokenizer of {name} ({type(tokenizer).__name__}) knows no character offsets; give a fast one (tokenizer.json)"
         )
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    if tokenizer.pad_token_id is None:
-        raise ModelError(f"the tokenizer of {name} has no token to pad with; set its pad_token")
-    if not isinstance(tokenizer.model_max_length, (int, float)) or tokenizer.model_max_length < 1:
+    if not isinstance(tokenizer.model_max_length, (int, float)) or not tokenizer.model_max_length >= 1:
         raise ModelError(f"the tokenizer of {name} gives {tokenizer.model_max_length!r} as model_max_length; set a number")
-    if module.config.get_text_config().pad_token_id is None:
-        module.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     return tokenizer
 
 
@@ -273,4 +238,4 @@ def _labels(module: PreTrainedModel, name: str) -> tuple[str, ...]:
     names = module.config.id2label
     if sorted(names) != list(range(len(names))):
         raise ModelError(f"{name} numbers its labels {one_of(names)}; set id2label from 0 on")
-    return tuple(str(names[number]) for number in range(len(names)))
+    return distinct([str(names[number]) for number in range(len(names))], name)

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.batches import Batch, first_place, mixed
+from conoscope.batches import Batch, mixed
 from conoscope.kinds import SEP
+from conoscope.reading import first_place
 from conoscope.statistics import at_least_single
 
 DRAWN = 16

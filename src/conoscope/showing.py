@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from conoscope.facts import run_facts, screen_facts
 from conoscope.figures import FIGURES, Tables, spec, svg
 from conoscope.findings import find
 from conoscope.terminal import printable
@@ -15,11 +16,16 @@ SHOWN = ("sim", "entropy", "class-cones")
 
 def shown(tables: Tables, provenance: Mapping[str, Any]) -> str:
     """What was measured, what is worth knowing of it, some figures, and the names of the tables."""
-    findings = "".join(f"<li>{_text(found.text)}</li>" for found in find(tables))
+    import pandas as pd
+
+    runs = pd.DataFrame([{**run_facts(provenance), "run": ""}])
+    findings = "".join(f"<li>{_text(found.text)}</li>" for found in find({**tables, "runs": runs}))
+    facts = "; ".join(f"{name}: {fact}" for name, fact in screen_facts(provenance, tables).items() if fact)
     names = ", ".join(f"<code>{_text(name)}</code>" for name in tables)
     return "".join(
         (
             f"<p><b>{_text(measured(provenance))}</b></p>",
+            f"<p>{_text(facts)}</p>" if facts else "",
             f"<ul>{findings}</ul>" if findings else "",
             *(_drawn(name, tables) for name in SHOWN if name in FIGURES and FIGURES[name].fits(tables)),
             f"<p>Tables: {names}</p>" if names else "<p>No tables: nothing was counted.</p>",

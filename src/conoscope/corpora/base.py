@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from conoscope.bounds import COUNT, SHARDS, within
 from conoscope.errors import CorpusError, one_of
 
 Notes = Counter[str]
@@ -77,7 +78,10 @@ class Corpus:
     @classmethod
     def of(cls, examples: Iterable[Example], name: str = "examples") -> "Corpus":
         """A corpus from any iterable of examples; those without an id are numbered."""
-        numbered = tuple(e if e.id else replace(e, id=f"{name}:{number}") for number, e in enumerate(examples, 1))
+        given = tuple(examples)
+        if wrong := [e for e in given if not isinstance(e, Example)]:
+            raise CorpusError(f"a corpus is made of Example, not of {type(wrong[0]).__name__}; give such as Example('fine soup')")
+        numbered = tuple(e if e.id else replace(e, id=f"{name}:{number}") for number, e in enumerate(given, 1))
         labels = dict.fromkeys(example.label for example in numbered if example.label is not None)
         return cls(name, "", tuple(labels), lambda _: iter(numbered), len(numbered), fingerprint=digest_of(numbered))
 
@@ -85,13 +89,14 @@ class Corpus:
         """The first `limit` examples; all of them for None."""
         if limit is None:
             return self
+        limit = within("limit", limit, COUNT)
         size = None if self.size is None else min(limit, self.size)
         cut = replace(self, read=lambda notes: islice(self.read(notes), limit), size=size)
         return cut._packing(lambda packed: packed.first(limit))
 
     def shard(self, index: int, count: int) -> "Corpus":
         """Part `index` of `count` (both from 1): every count-th example."""
-        if not 1 <= index <= count:
+        if not (SHARDS.holds(index) and SHARDS.holds(count) and index <= count):
             raise CorpusError(f"no shard {index}/{count}: the first number goes from 1 to {count}; for example --shard 1/{count}")
         size = None if self.size is None else (self.size - index) // count + 1
         cut = replace(self, read=lambda notes: islice(self.read(notes), index - 1, None, count), size=size)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int
 
-from conoscope.batches import Batcher, within_memory
+from conoscope.batches import Batcher
+from conoscope.bounds import COUNT, check
 from conoscope.corpora import Example
 from conoscope.errors import MeasureError, ModelError, one_of
 from conoscope.explaining.intervals import RESAMPLES
@@ -31,6 +31,7 @@ class Erasing:
     resamples: int = RESAMPLES
 
     def __post_init__(self) -> None:
+        check(self, resamples=COUNT)
         if self.erase not in ERASE:
             raise MeasureError(f"no way {self.erase!r} to erase words; known: {one_of(ERASE)}")
 
@@ -91,16 +92,11 @@ class Eraser:
         """Whether any token is left: some tokenizers make none of an empty text."""
         return bool(example.words) or self.loaded.tokenizer.num_special_tokens_to_add(pair=example.pair is not None) > 0
 
-    @torch.no_grad()
     def probabilities(self, examples: Sequence[Example]) -> Float[np.ndarray, "n c"]:
         """What the model makes of each text: a probability for each class."""
         found = np.zeros((len(examples), len(self.loaded.labels)))
         for batch in self.batcher.batches(examples, self.batch_size):
-            moved = batch.to(self.loaded.device)
-            with within_memory(moved):
-                logits = self.loaded.module(**moved.inputs).logits
-            self.loaded.refuse_infinite(logits, moved)
-            found[batch.place.numpy() - 1] = logits.double().softmax(-1).cpu().numpy()
+            found[batch.place.numpy() - 1] = self.loaded.answer(batch).double().softmax(-1).cpu().numpy()
         return found
 
 

@@ -9,10 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from conoscope.batches import within_memory
 from conoscope.errors import MeasureError, ModelError
 from conoscope.explaining.base import Passed, explains
 from conoscope.kinds import SPECIAL
+from conoscope.passing import within_memory
+from conoscope.reading import named_pad, padding_as
 
 MOST_STEPS = 10**6
 
@@ -23,7 +24,7 @@ def gradient(passed: Passed) -> Float[Tensor, "b t"]:
     target, vectors = target_of(passed), embeddings_of(passed)
     with torch.enable_grad(), within_memory(passed.batch):
         given = vectors.clone().requires_grad_()
-        logits = _logits(passed.module, given, passed.batch.inputs)
+        logits = _logits(passed, given, passed.batch.inputs)
         (slope,) = torch.autograd.grad(logits.gather(1, target[:, None]).sum(), given)
     return (slope * vectors).sum(-1)
 
@@ -35,12 +36,11 @@ def integrated_gradients(passed: Passed, steps: str, baseline: str) -> Float[Ten
         raise MeasureError(f"integrated_gradients takes at most {MOST_STEPS} steps; give fewer than {steps}")
     attribute, target = _captum(), target_of(passed)
     vectors, names = embeddings_of(passed), list(passed.batch.inputs)
-    pad = passed.module.get_input_embeddings().weight[passed.module.config.get_text_config().pad_token_id or 0]
-    nothing = torch.zeros_like(vectors) if baseline == "zeros" else pad.detach().expand_as(vectors)
+    nothing = torch.zeros_like(vectors) if baseline == "zeros" else _pads(passed.module).expand_as(vectors)
     stays = (passed.batch.kind <= SPECIAL)[..., None]  # pads too
 
     def logits(given: Tensor, *inputs: Tensor) -> Tensor:
-        return _logits(passed.module, given, dict(zip(names, inputs, strict=True)))
+        return _logits(passed, given, dict(zip(names, inputs, strict=True)))
 
     with within_memory(passed.batch):
         found: Tensor = attribute(
@@ -81,9 +81,18 @@ def embeddings_of(passed: Passed) -> Float[Tensor, "b t d"]:
     return found
 
 
-def _logits(module: PreTrainedModel, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
-    with _looked_up(module, vectors):
-        found: Tensor = module(**inputs).logits
+def _pads(module: PreTrainedModel) -> Float[Tensor, " d"]:
+    """The vector of the padding token."""
+    pad = named_pad(module)
+    if pad is None:
+        raise ModelError(f"{type(module).__name__} names no padding token; use integrated_gradients:baseline=zeros")
+    found: Tensor = module.get_input_embeddings().weight[pad].detach()
+    return found
+
+
+def _logits(passed: Passed, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
+    with _looked_up(passed.module, vectors), padding_as(passed.module, passed.batch.pad):
+        found: Tensor = passed.module(**inputs).logits
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, name_of
 from conoscope.figures.marks import columns_of, cut
 from conoscope.figures.theme import DIVERGING, GREY, INK
-from conoscope.figures.typesetting import NAME, Page
+from conoscope.figures.typesetting import LINE, NAME, NARROW, PART, Page
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +26,15 @@ LIGHT = {True: ([-1, 1], [0.22, 0.78]), False: ([0, 1], [0.5, 0.78])}
 """With signs and without: the domain of the scores, and the part of the colours that is light enough for dark text."""
 
 
+def _narrow(tables: Tables) -> Chart | None:
+    """The same for narrow pages: shorter lines."""
+    return _words(tables, NARROW)
+
+
 @figure(
     "explanations",
     question="words",
+    narrow=_narrow,
     marks={
         "score": "The darker a word's orange, the higher its score, as a part of the largest of that map in that text.",
         "against": "Blue words speak against the predicted class.",
@@ -42,8 +48,14 @@ def words(tables: Tables) -> Chart | None:
 
     Each text is there once for each map. Look along one text: maps that agree colour the same words.
     """
+    return _words(tables)
+
+
+def _words(tables: Tables, columns: int | None = None) -> Chart | None:
+    """The texts, in so many columns with the names beside them; in lines of their own length where none are given."""
     frame = _explanations(tables)
-    page = Page(min(NAME, 2 + max((columns_of(_called(name)) for name in frame["map"].unique()), default=0)))
+    gutter = min(NAME, 2 + max((columns_of(_called(name)) for name in frame["map"].unique()), default=0))
+    page = Page(gutter, columns - gutter - 1 if columns else LINE)
     for texts in _examples(frame):
         maps = sum(text["map"].nunique() for _, text in texts)
         shown = min(LONGEST, max(1, CELLS // maps))
@@ -81,7 +93,7 @@ def _title(run: str, row: "pd.Series[Any]") -> str:
     import pandas as pd
 
     said = [f"{name} {cut(row[name], 16)}" for name in ("label", "predicted") if not pd.isna(row[name])]
-    return " · ".join([cut(row["example"], 32), *said, *([cut(run, 28)] if run else [])])
+    return PART.join([cut(row["example"], 32), *said, *([cut(run, 28)] if run else [])])
 
 
 def _scored(name: str, values: "pd.Series[float]") -> list[dict[str, Any]]:

@@ -4,9 +4,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from conoscope.batches import Batch, first_place
+from conoscope.batches import Batch
 from conoscope.kinds import SEP
 from conoscope.quantities.base import quantity
+from conoscope.reading import first_place
 from conoscope.samples import ByKey
 from conoscope.statistics import Moments
 from conoscope.traces import Answer
