@@ -179,7 +179,7 @@ def _ordered(frame: "pd.DataFrame", column: str, names: Mapping[str, str] | None
 
     order = [*(names or KINDS), *frame[column].unique()]
     frame = frame.sort_values(column, key=lambda found: found.map(order.index), kind="stable")
-    return renamed(frame, names or shown(frame[column].unique(), HEADER, TOKENS), column)
+    return renamed(frame, names or shown(frame[column].unique(), HEADER, {**TOKENS, "all": "all tokens"}), column)
 
 
 def _thinned(frame: "pd.DataFrame") -> "pd.DataFrame":
