@@ -23,7 +23,7 @@ FLOORS = (
     {"traces", "retraining"},
     {"capture", "samples", "waiting", "settings", "encoding"},
     {"quantities", "maps", "weights", "building", "resuming", "text_vector"},
-    {"tally"},
+    {"tally", "penalised"},
     {"measures"},
     {"figures"},
     {"findings"},

@@ -1,13 +1,14 @@
-"""Where the class is read: every supported type answers as plain transformers does for the same text alone, whatever the batch."""
+"""Where the class is read: every supported type answers as plain transformers does for the text alone, whatever the batch."""
 
 import runpy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassFieldValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -15,7 +16,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from conoscope.capture import Capture
 from conoscope.corpora import Corpus, Example
 from conoscope.loading import LoadedModel
-from conoscope.reading import Reading, reading_of
 from conoscope.traces import Answer
 
 ROOT = Path(__file__).parents[1]
@@ -87,13 +87,18 @@ def assert_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> 
 
 
 @pytest.fixture(scope="module", params=CAPTURED)
-def module(request: pytest.FixtureRequest) -> Iterator[PreTrainedModel]:
-    yield SUPPORTED["built"](request.param)
+def module(request: pytest.FixtureRequest) -> PreTrainedModel:
+    found: PreTrainedModel = SUPPORTED["built"](request.param)
+    return found
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_type_answers_as_for_the_text_alone(module: PreTrainedModel, case: str) -> None:
-    module.config.pad_token_id, pad, ends = CASES[case]
+    named, pad, ends = CASES[case]
+    try:
+        module.config.pad_token_id = named
+    except StrictDataclassFieldValidationError:
+        pytest.skip("no such configuration can be made")
     tokenize = tokenizer(pad, ends)
     loaded = LoadedModel(module, tokenize, "tiny", ("a", "b", "c"))
     expected = {example.id: alone(module, tokenize, example) for example in texts()}
@@ -105,7 +110,7 @@ def test_every_type_answers_as_for_the_text_alone(module: PreTrainedModel, case:
     with Capture(module) as capture:
         look = partial(capture, receive=lambda trace: None, answer=answers.append)
         assert_same(answered(loaded, 32, look), expected)
-    assert module.config.pad_token_id == CASES[case][0]
+    assert module.config.pad_token_id == named
     assert_read_where_the_model_reads(module, answers, expected)
 
 

@@ -31,7 +31,7 @@ from conoscope.memory import keep_memory
 from conoscope.native import Native
 from conoscope.passing import answer_of, outputs_of
 from conoscope.pooling import Vector
-from conoscope.reading import most_positions, named_pad
+from conoscope.reading import known_ids, most_positions, named_pad
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
 from conoscope.wiring import Wiring, find_wiring, is_sound
@@ -276,10 +276,7 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
 
 def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
     """The ids of all tokens but the padding."""
-    try:
-        known = torch.arange(len(module.get_input_embeddings().weight))
-    except (RuntimeError, AttributeError):
-        raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
+    known = torch.arange(known_ids(module))
     return known[known != (named_pad(module) or 0)]
 
 

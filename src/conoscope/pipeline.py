@@ -27,6 +27,7 @@ from conoscope.options import refuse_twice
 from conoscope.placing import dtype_name
 from conoscope.pooling import chosen_pool, is_classifiers
 from conoscope.provenance import command, notes_of, of_corpus, of_model
+from conoscope.reading import known_ids
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
@@ -109,7 +110,7 @@ def merge(folders: Iterable[str | Path]) -> Result:
 
 def _known(loaded: LoadedModel, options: Options) -> Known:
     _refuse_unclear(options.kinds)
-    size = loaded.module.get_input_embeddings().num_embeddings
+    size = known_ids(loaded.module)
     ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
     return Known(options.kinds, ranks)
 

@@ -286,11 +286,11 @@ def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None, asked: 
 def read_at(batch: Batch, how: Pooling | None, asked: bool = False) -> Int[Tensor, " b"]:
     """Where the token stands whose vector is that of the text; -1 for a mean, and where there is none.
 
-    A model's own last token is the one at which it reads the class, where that is known: padding tokens may end a text. The last
-    one that was `asked` for is the last of all.
+    A model's own last token is the one at which it was found to read the class: padding tokens may end a text. The last one that
+    was `asked` for is the last of all.
     """
     if how == "mean":
         return torch.full_like(batch.cls, -1)
-    if how is None or (how == "last" and not asked):
-        return batch.cls if how is None else torch.where(batch.cls >= 0, batch.cls, last_place(batch.real))
+    if how is None or (how == "last" and not asked and batch.reads):
+        return batch.cls
     return first_place(batch.real) if how == "first" else last_place(batch.real)

@@ -31,10 +31,11 @@ class Judged:
 
     @property
     def remarks(self) -> list[str]:
-        """What should be known of the numbers: words that a map had no score of, a pooling that is not supported."""
+        """What should be known of the numbers: how the model reads its texts, words that a map had no score of, a pooling that is
+        not supported."""
         missing, note = self.provenance["seen"].get("words_without_score", {}), self.provenance.get("pool", {}).get("note")
         words = [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
-        return words if note is None else [*words, note]
+        return [*self.provenance.get("notes", ()), *words, *([] if note is None else [note])]
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, and provenance.json."""
@@ -95,6 +96,7 @@ def provenance_of(
         "versions": versions(),
         "command": command(),
         **({} if pool is None else {"pool": pool.provenance()}),
+        "notes": [] if loaded is None else list(loaded.notes),
     }
 
 
