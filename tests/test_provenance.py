@@ -8,10 +8,11 @@ import pytest
 
 from conoscope.card import described
 from conoscope.corpora import Example
+from conoscope.joining import differences
 from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure, merge
 from conoscope.provenance import of_model
-from conoscope.result import differences, read_provenance
+from conoscope.result import read_provenance
 from conoscope.settings import Training
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved the bread", "positive"), Example("no soup", "negative")]
@@ -30,7 +31,7 @@ def folder(model: Path, tmp_path: Path) -> Path:
 
 
 def test_what_training_json_says_is_told_flat(folder: Path) -> None:
-    (folder / "training.json").write_text(facts(seed=3, entropy_penalty=0.5, vectors="some.vec", epochs=50))
+    (folder / "training.json").write_text(facts(seed=3, entropy_penalty=0.5, vectors="some.vec", epochs=50), encoding="utf-8")
     assert of_model(load_model(folder))["training"] == {
         "preset": "pure-attention",
         "layers": 3,
@@ -48,7 +49,7 @@ def test_what_training_json_says_is_told_flat(folder: Path) -> None:
 
 
 def test_a_checkpoint_has_no_preset_and_no_test_no_accuracy(folder: Path) -> None:
-    (folder / "training.json").write_text(facts({"validation": {"accuracy": 0.5}}, checkpoint="some/bert"))
+    (folder / "training.json").write_text(facts({"validation": {"accuracy": 0.5}}, checkpoint="some/bert"), encoding="utf-8")
     found = of_model(load_model(folder))["training"]
     assert (found["preset"], found["checkpoint"], found["accuracy"]) == (None, "some/bert", None)
 
@@ -82,7 +83,7 @@ def test_a_training_json_that_is_not_ours_counts_as_none_and_measuring_goes_on(
 
 
 def test_shards_merge_where_the_model_was_moved_and_its_training_json_lost(folder: Path, tmp_path: Path) -> None:
-    (folder / "training.json").write_text(facts())
+    (folder / "training.json").write_text(facts(), encoding="utf-8")
     measure(folder, TEXTS, ["sim"], Options(shard=(1, 3)), tmp_path / "one")
     measure(folder, TEXTS, ["sim"], Options(shard=(2, 3)), tmp_path / "two")
     elsewhere = folder.rename(tmp_path / "elsewhere")

@@ -11,8 +11,9 @@ from conoscope.facts import run_facts
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
-from conoscope.figures.words import HUMAN
+from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.result import Result, read_provenance
+from conoscope.textfiles import is_there
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
 
 def _given_name(source: Source) -> tuple[str, Source]:
     """`before=out/` is `out/` under the name `before`, where there is nothing at `before=out/` itself."""
-    if isinstance(source, str) and not Path(source).exists():
+    if isinstance(source, str) and not (is_there(Path(source)) or is_there(Path(source), folder=True)):
         name, equals, path = source.partition("=")
         if equals and "/" not in name:
             return name, path
@@ -81,7 +82,7 @@ def _run(source: Source) -> Run:
     if isinstance(source, Result):
         return Run("", "", source.provenance, source.tables)
     where = Path(source)
-    if where.is_file():
+    if is_there(where):
         frame = read_explanations(where)
         models = frame["model"].dropna().unique()
         of = {"model": {"name": models[0]}} if len(models) == 1 else {}
@@ -106,7 +107,7 @@ def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
 def read_explanations(path: Path) -> "pd.DataFrame":
     """A row for each word and map of a file written by conoscope explain, with the example, its label and the model's answer.
 
-    What people marked is a map of its own, `human`.
+    What was marked is a map of its own: `human` where people marked it, `grammar` where the grammar of the corpus did.
     """
     import pandas as pd
 
@@ -132,7 +133,8 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
         "label": record["label"],
         "predicted": record["predicted"],
     }
-    marked = {HUMAN: record["rationale"]} if record.get("rationale") else {}
+    marker = GRAMMAR if record.get("marked_by") == GRAMMAR else HUMAN
+    marked = {marker: record["rationale"]} if record.get("rationale") else {}
     return [
         {**said, "place": place, "word": word, "map": name, "value": None if score is None else float(score)}
         for name, scores in {**record["maps"], **marked}.items()
@@ -143,6 +145,12 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
 def _named(runs: list[tuple[str, Run]]) -> list[Run]:
     """Each run under the name that it was given, else under the shortest kind of name that tells all apart: the model's, the
     model's with the corpus's, or the folder. What is of one model stands under one name where tables do not clash."""
+    for given in dict.fromkeys(name for name, _ in runs if name):
+        own = [run for name, run in runs if name == given]
+        if not _apart([given] * len(own), own):
+            raise OutputError(
+                f"the name {given!r} is given to more than one run; give each its own, as in before=out-1/ after=out-2/"
+            )
     kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
     for kind in kinds:
         names = [name or kind(run) for name, run in runs]

@@ -54,6 +54,8 @@ class Figure:
     draw: Draw
     marks: Mapping[str, str] = field(default_factory=dict)
     """A sentence for each mark, by the style of the layer that draws it."""
+    narrow: Draw | None = None
+    """Draws it for narrow pages, where no change of its layout can make it fit (see chart.js)."""
 
     @property
     def title(self) -> str:
@@ -84,23 +86,41 @@ class Figure:
 FIGURES: dict[str, Figure] = {}
 
 
-def figure(*needs: str, question: str, marks: Mapping[str, str] | None = None) -> Callable[[Draw], Draw]:
+def figure(
+    *needs: str, question: str, marks: Mapping[str, str] | None = None, narrow: Draw | None = None
+) -> Callable[[Draw], Draw]:
     """Enter a drawing under its own name, with dashes; what it draws gets the one theme.
 
-    The first line of its docstring is the figure's title, the rest says how to read it; `marks` says what each mark is.
+    The first line of its docstring is the figure's title, the rest says how to read it; `marks` says what each mark is. `narrow`
+    draws it for narrow pages, where a page cannot make it fit by itself.
     """
 
     def enter(draw: Draw) -> Draw:
-        @wraps(draw)
-        def drawn(tables: Tables) -> Chart | None:
-            chart = draw(tables)
-            return None if chart is None else themed(chart)
-
         name = draw.__name__.replace("_", "-")
-        FIGURES[name] = Figure(name, needs, question, drawn, marks or {})
+        drawn = _themed(draw, name)
+        FIGURES[name] = Figure(name, needs, question, drawn, marks or {}, _themed(narrow, name) if narrow else None)
         return drawn
 
     return enter
+
+
+def _themed(draw: Draw, name: str) -> Draw:
+    """The same drawing with the theme, and with the figure's name in its chart: a page of it knows its title and caption."""
+
+    @wraps(draw)
+    def drawn(tables: Tables) -> Chart | None:
+        chart = draw(tables)
+        if chart is None:
+            return None
+        told = chart.usermeta if isinstance(chart.usermeta, dict) else {}
+        return themed(chart).properties(usermeta={**told, "figure": name})
+
+    return drawn
+
+
+def figure_in(spec: Mapping[str, Any]) -> Figure | None:
+    """The figure that a chart, given as Vega-Lite, is of; None where it is of none."""
+    return FIGURES.get(spec.get("usermeta", {}).get("figure", ""))
 
 
 def noted(chart: Chart, *notes: str) -> Chart:

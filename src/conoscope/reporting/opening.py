@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from conoscope.facts import screen_facts
 from conoscope.findings import Finding
 from conoscope.gathering import Run
+from conoscope.markup import Html, cut, joined, quoted, sentence, tag
 from conoscope.reporting.charts import Drawn
-from conoscope.reporting.markup import Html, cut, joined, quoted, sentence, tag
 from conoscope.result import missing_shards
 from conoscope.terminal import printable
 
