@@ -1,34 +1,47 @@
-"""Which models can be captured: every type of transformers with a sequence classifier, built tiny, and what was found of it.
+"""Which models can be captured: every type of transformers with a sequence classifier, built tiny, saved with a tokenizer,
+measured with `conoscope measure`, and what was found of it.
 
     python benchmarks/supported.py [TYPE ...] [--write docs/supported.md]
 
-Models are random, three layers of four heads where the type allows, with weights large enough that a wrong mask shows; the
-batch is padded. A type is *on the interface*, *followed* (its own softmax), *refused*, or was *not tried*.
+Models are random, three layers of four heads where the type allows, with weights large enough that a wrong mask shows; texts
+are of several lengths. A type is *on the interface*, *followed* (its own softmax), *refused*, or was *not tried*.
 """
 
 import argparse
+import io
+import json
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 from transformers.utils import logging
 
 from conoscope.attending import attention_of
 from conoscope.batches import Batch
 from conoscope.capture import Capture, verify
-from conoscope.errors import CaptureError
+from conoscope.cli import main as conoscope
+from conoscope.loading import load_model
 from conoscope.traces import Trace
 
 TYPES = sorted(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
-HEAD = ("type", "how", "layers", "input", "q, k", "W_O", "feed-forward", "output", "pooling", "weights differ", "logits differ")
+HEAD = (
+    *("type", "how", "layers", "input", "q, k", "W_O", "feed-forward", "output", "pooling", "class read at", "padding"),
+    *("weights differ", "logits differ"),
+)
+SPECIAL = ("<pad>", "<begin>", "<end>", "<unknown>", "<other>")
+PIECES = ("qwen2",)
+"""Types whose tokenizer is one of pieces, whatever is saved."""
+PLACES = {"first": "first", "last": "last", "unpadded": "last but pads", "several": "several", None: "not found"}
 LARGEST = 10_000_000
 """Parameters of the largest model that is built."""
 SHAPE = {
@@ -89,7 +102,6 @@ CHANGES: dict[str, dict[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
     "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "max_relative_positions": 16},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8, "share_att_key": True},
-    "falcon": {"attn_implementation": "eager"},
     "funnel": {"num_hidden_layers": None, "block_sizes": [1, 1], "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 64},
     "gpt_neo": {"num_layers": 3, "attention_types": [[["global"], 3]]},
     "gptj": {"rotary_dim": 8},
@@ -99,6 +111,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "esmc": {"num_key_value_heads": None},
     "mistral4": {**_LATENT, "head_dim": 16},
     "lilt": {"hidden_size": 48},
+    "longformer": {"attention_window": 4},
     "luke": {"entity_vocab_size": 9, "entity_emb_size": 8},
     "perceiver": {"d_model": 32, "d_latents": 32, "num_latents": 8, "num_self_attends_per_block": 2, "num_blocks": 1},
     "reformer": {"axial_pos_embds_dim": [8, 24], "axial_pos_shape": [8, 8], "attention_head_size": 8, "feed_forward_size": 32},
@@ -132,26 +145,64 @@ def batch(lengths: Sequence[int] = (11, 7, 4)) -> Batch:
     return Batch.of_ids(ids.where(real, 0), real)
 
 
+def tokenizer(pieces: bool = False) -> PreTrainedTokenizerFast:
+    """One of words, w5 to w98, or of letters: some types take every tokenizer for one of pieces."""
+    letters = [*"abcdefghijklmnopqrstuvwxyz0123456789", "\u0120"]
+    words = letters if pieces else [f"w{number}" for number in range(5, SHAPE["vocab_size"])]  # type: ignore[call-overload]
+    vocabulary = {word: number for number, word in enumerate([*SPECIAL, *words])}
+    made = Tokenizer(models.BPE(vocabulary, []) if pieces else models.WordLevel(vocabulary, unk_token=SPECIAL[3]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False) if pieces else pre_tokenizers.WhitespaceSplit()
+    names = dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIAL, strict=False))
+    return PreTrainedTokenizerFast(tokenizer_object=made, model_input_names=["input_ids", "attention_mask"], **names)
+
+
+def saved(module: PreTrainedModel, folder: Path) -> Path:
+    """A folder with the model, its tokenizer and, beside it, texts of one to eleven words."""
+    name = module.config.model_type
+    module.save_pretrained(folder / name)
+    tokenizer(name in PIECES).save_pretrained(folder / name)
+    words = torch.randint(5, SHAPE["vocab_size"], (6, 11), generator=torch.Generator().manual_seed(2)).tolist()  # type: ignore[call-overload]
+    rows = [
+        {"text": " ".join(f"w{word}" for word in row[: 2 * number + 1]), "label": str(number % 3)}
+        for number, row in enumerate(words)
+    ]
+    (folder / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder / name
+
+
+def measured(folder: Path) -> str | None:
+    """Why `conoscope measure` refuses a saved model; None where it measures it."""
+    told, shown = io.StringIO(), io.StringIO()
+    asked = ["measure", str(folder), str(folder.parent / "texts.jsonl"), "-m", "attention_entropy", "-o", f"{folder}-measured"]
+    with redirect_stderr(told), redirect_stdout(shown):
+        code = conoscope([*asked, "--device", "cpu"])
+    return told.getvalue().strip().removeprefix("conoscope: ") if code else None
+
+
 def row(name: str) -> list[str]:
     """What was found of a type, one cell for each of HEAD."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
         warnings.simplefilter("ignore")
         module = built(name)
-        cells = [module] if isinstance(module, str) else captured(module)
+        cells = [module] if isinstance(module, str) else tried(module, Path(place))
     return [name, *cells, *[""] * (len(HEAD) - 1 - len(cells))]
 
 
-def captured(module: PreTrainedModel) -> list[str]:
-    """How a model is captured and what was found of it, or why not."""
+def tried(module: PreTrainedModel, place: Path) -> list[str]:
+    """What was found of a model that is saved, measured and loaded again."""
+    folder = saved(module, place)
+    refused = measured(folder)
+    return captured(folder) if refused is None else [reason(refused)]
+
+
+def captured(folder: Path) -> list[str]:
+    """How a saved model is captured and what was found of it."""
     traces: list[Trace] = []
-    try:
-        with Capture(module) as capture:
-            capture(batch(), traces.append)
-        differ = max(verify(module, batch()).values())
-    except CaptureError as error:
-        return [f"refused: {reason(str(error))}"]
-    except Exception as error:
-        return [f"not tried: does not run on tokens ({type(error).__name__})"]
+    loaded = load_model(folder, device="cpu")
+    module, reading = loaded.module, loaded.reading
+    with Capture(module) as capture:
+        capture(batch(), traces.append)
+    differ = max(verify(module, batch()).values())
     wiring, layers = capture.wiring, [trace for trace in traces if trace.layer]
     assert wiring is not None
     return [
@@ -163,6 +214,8 @@ def captured(module: PreTrainedModel) -> list[str]:
         share(wiring.forwards),
         share(wiring.outputs),
         wiring.pooling or "no",
+        PLACES[reading.place],
+        reading.side or "none",
         weights_differ(module, layers),
         number(differ),
     ]
@@ -171,12 +224,13 @@ def captured(module: PreTrainedModel) -> list[str]:
 def reason(message: str) -> str:
     """An error in a few words."""
     known = {
-        "is an encoder-decoder": "encoder-decoder",
-        "never called": "no softmax over all tokens",
-        "one call a layer": "not one attention a layer",
-        "no one table": "no one table of token embeddings",
+        "is an encoder-decoder": "refused: encoder-decoder",
+        "never called": "refused: no softmax over all tokens",
+        "one call a layer": "refused: not one attention a layer",
+        "no one table": "refused: no one table of token embeddings",
+        "does not run on tokens": "not tried: does not run on tokens",
     }
-    return next((short for part, short in known.items() if part in message), message)
+    return next((short for part, short in known.items() if part in message), f"refused: {message}")
 
 
 def share(found: Iterable[object]) -> str:
@@ -218,8 +272,11 @@ def page(rows: Sequence[Sequence[str]]) -> str:
             f"Of the {len(rows)} types with a sequence classifier in transformers {transformers.__version__}: {counted}.",
             "",
             "[How each part is found](capture.md). *Weights* are compared with `output_attentions` in eager, *logits* with the",
-            "plain model on the same attention. BigBird is built with full attention and Falcon in eager. Nyströmformer has as",
-            "many landmarks as tokens: with fewer it has no softmax over all tokens, and is refused.",
+            "plain model on the same attention. Each line is a run of `conoscope measure` on a folder with the model and a",
+            "tokenizer. The *class is read at* the token whose last vector the answer changes with; *padding* is on the side",
+            "where it changes no answer, or there is none, and only texts of one length share a batch. BigBird is built with",
+            "full attention. Nyströmformer has as many landmarks as tokens: with fewer it has no softmax over all tokens, and is",
+            "refused.",
             "",
             *markdown(rows),
             "",

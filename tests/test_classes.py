@@ -149,6 +149,27 @@ def test_one_class_has_nothing_to_be_centred_on() -> None:
     assert frame["centred_q50"].isna().all()
 
 
+def test_with_a_class_in_one_half_alone_held_out_cosines_are_those_of_the_other_half() -> None:
+    x, gold, predicted = cloud()
+    half, u = halves(len(x)), unit(x)
+    gold = np.where(half == 0, gold % 2, gold)
+    assert (gold == 2).any()
+    frame = tables((x, gold, predicted))["class_cones"]
+    for c in range(CLASSES):
+        for g in range(CLASSES):
+            each = []
+            for i in (i for i in range(len(x)) if gold[i] == g):
+                members = u[(gold == c) & (half != half[i])]
+                each += [u[i] @ unit(members.sum(0))] if len(members) else []
+            row = select(frame, representative="held_out", class_=str(c), gold=str(g))
+            assert row["n"] == len(each)
+            if each:
+                assert row["value"] == pytest.approx(np.mean(each), abs=1e-9)
+                assert row["q50"] == pytest.approx(np.median(each), abs=1e-9)
+            else:
+                assert np.isnan(row["q50"])
+
+
 def test_the_medoid_is_the_member_with_the_largest_median_cosine() -> None:
     x, gold, _ = items = cloud()
     u = unit(x)
@@ -270,6 +291,16 @@ def test_nearest_and_farthest_examples_are_named() -> None:
                 assert row["example"] == f"example {i}"
                 assert row["gold"] == str(gold[i])
                 assert row["value"] == pytest.approx(u[i] @ u[first[c]], abs=1e-9)
+
+
+def test_of_equally_near_examples_the_first_names_are_shown_whatever_rounding_does() -> None:
+    x, gold, predicted = cloud(12)
+    x[1:] = x[1] + 1e-9 * np.random.default_rng(0).normal(size=x[1:].shape)
+    frame = tables((x, gold, predicted), (12,))["class_cones.examples"]
+    shown = frame[(frame["site"] == "hidden") & (frame["representative"] == "mean") & (frame["side"] == "nearest")]
+    for name, one in shown.groupby("class"):
+        # A class that the one other example is in has another direction for each of its own.
+        assert name == str(gold[0]) or list(one["example"]) == sorted(f"example {number}" for number in range(1, 12))[:5]
 
 
 @pytest.mark.parametrize("sizes", [(40,), (1, 2, 3, 34), (39, 1)])

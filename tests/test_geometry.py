@@ -13,7 +13,6 @@ from conoscope.batches import Batch
 from conoscope.capture import traces_of
 from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import stable_hash
-from conoscope.errors import MeasureError
 from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.pipeline import measure

@@ -5,7 +5,20 @@ from collections.abc import Callable
 
 from conoscope import __version__
 from conoscope.explaining_arguments import explain_options, faithfulness_options, plausibility_options
-from conoscope.shared_arguments import Named, count, data_options, kind, layers, positive, rate, seed, seeds, shard, weight
+from conoscope.shared_arguments import (
+    Named,
+    count,
+    data_options,
+    kind,
+    layers,
+    pool_option,
+    positive,
+    rate,
+    seed,
+    seeds,
+    shard,
+    weight,
+)
 from conoscope.terminal import Parser
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -140,6 +153,7 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
         "--kind", action=Named, dest="kinds", type=kind, default={}, metavar="NAME=WORDS",
         help='a kind of token of your own, as negation="not no never"; again for more',
     )  # fmt: skip
+    pool_option(command)
     command.add_argument("--frequencies", metavar="FILE", help="ranks or counts of tokens, for the measure frequency")
     command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
     data_options(command)

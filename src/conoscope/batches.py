@@ -15,7 +15,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from conoscope.corpora.base import Example, stable_hash
 from conoscope.errors import CorpusError, ModelError
 from conoscope.kinds import KINDS, OTHER, PAD, SPECIAL, Kinds
-from conoscope.reading import Reading, side_by_side
+from conoscope.reading import ONE_TOKEN, Reading, side_by_side
 
 WINDOW = 32
 """How many batches of examples are sorted by length together, so that little is padded."""
@@ -49,7 +49,8 @@ class Batch(Once):
     row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
     `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
     by a given list of frequencies, where there is one. `texts`: what each example says, the second text of a pair after " / ".
-    `pad`: what the model's configuration must name as padding for the time of a pass; None where it names its own.
+    `pad`: what the model's configuration must name as padding for the time of a pass; None where it names its own. `reads`:
+    whether `cls` is where the model was found to read.
     """
 
     inputs: Mapping[str, Tensor]
@@ -68,6 +69,7 @@ class Batch(Once):
     frequency: Float[Tensor, "b t"] | None = None
     texts: tuple[str, ...] = field(default=(), repr=False)
     pad: int | None = None
+    reads: bool = False
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
@@ -201,6 +203,7 @@ class Batcher:
             frequency=None if self.known.ranks is None else self.known.ranks[ids],
             texts=tuple(e.text if e.pair is None else f"{e.text} / {e.pair}" for e in examples),
             pad=pad if self.reading.pad is None else None,
+            reads=self.reading.place in ONE_TOKEN,
         )
 
     def _encoded(self, examples: Sequence[Example]) -> BatchEncoding:

@@ -29,7 +29,7 @@ from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.result import table
 from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.traces import Answer
 
 MEASURES = ("sim", "attention_entropy")
 
@@ -40,7 +40,8 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
 
     `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
     over heads. They are put into the Trainer's history as well; its loggers get them with `callback.report = trainer.log`.
-    Separation is the mean cosine of a [CLS] with the mean direction of its own class, less that with the other classes'.
+    Separation is the mean cosine of the vector that the classifier reads ([CLS], the last token or the mean of the tokens) with
+    the mean direction of its own class, less that with the other classes'.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Texts, every: int = 100, size: int = 64) -> None:
@@ -83,20 +84,19 @@ def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus:
     batcher.labels = {label: number for number, label in enumerate(corpus.labels)}
     asked = [request(name) for name in MEASURES]
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
-    heads: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+    vectors: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
 
-    def receive(trace: Trace) -> None:
-        tally.add(trace)
-        there = (trace.batch.cls >= 0) & (trace.batch.label >= 0)
-        if trace.hidden is not None and there.any():
-            heads[trace.layer].append((trace.hidden[there, trace.batch.cls[there]].double(), trace.batch.label[there]))
+    def keep(answer: Answer) -> None:
+        there = answer.there & (answer.batch.label >= 0)
+        if answer.hidden is not None and there.any():
+            vectors[answer.layer].append((answer.hidden[there].double(), answer.batch.label[there]))
 
     with Capture(loaded.module, "full") as capture:
         for batch in batcher.batches(corpus, 32):
-            loaded.answer(batch, partial(capture, receive=receive))
+            loaded.answer(batch, partial(capture, receive=tally.add, answer=keep))
     found = {
         f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True)))
-        for layer, seen in heads.items()
+        for layer, seen in vectors.items()
         if layer and len(corpus.labels) > 1
     }
     return {**_means(asked, tally), **found}

@@ -30,7 +30,8 @@ from conoscope.masks import finite_mask, visible_keys
 from conoscope.memory import keep_memory
 from conoscope.native import Native
 from conoscope.passing import answer_of, outputs_of
-from conoscope.reading import most_positions, named_pad
+from conoscope.pooling import Vector
+from conoscope.reading import known_ids, most_positions, named_pad
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
 from conoscope.wiring import Wiring, find_wiring, is_sound
@@ -114,9 +115,11 @@ class Capture:
         looks: Collection[str] = tuple(LOOKS),
         whole: bool = False,
         heads: Mapping[int, Sequence[int]] | None = None,
+        vector: Vector | None = None,
     ) -> None:
         """`looks`: what is kept of weights that are too many to be whole; `whole`: they are kept however many they are; `heads`:
-        those of each layer whose weights are kept until the model has answered."""
+        those of each layer whose weights are kept until the model has answered; `vector`: which one an answer holds of each
+        layer, instead of what the classifier reads."""
         if module.config.is_encoder_decoder:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
@@ -129,7 +132,7 @@ class Capture:
         self.module, self.asked = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.looks = [name for name in LOOKS if name in looks]
-        self.whole, self.heads = whole, heads or {}
+        self.whole, self.heads, self.vector = whole, heads or {}, vector
         self.followed = False
         """Whether the model is off the interface, so that its attention is followed operation by operation."""
         self.wiring: Wiring | None = None
@@ -146,28 +149,34 @@ class Capture:
     def __call__(self, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> Float[Tensor, "..."]:
         """Run one batch; what is returned is the model's logits, or its last hidden state where it has none.
 
-        After the pass `answer` is handed, for each layer, what the classifier reads of it.
+        After the pass `answer` is handed, for each layer, the vector that stands for the text: what the classifier reads, or the
+        one that was asked for.
         """
-        batch = batch.to(self.module.device)
-        if self.wiring is None:
-            self.wiring = self._calibrate()
-            self._refuse_unknown_heads(self.wiring.heads)
-            for module in self.wiring.modules():
-                handle = module.register_forward_hook(_watch)
-                self._stack.callback(handle.remove)
-        cuts = frozenset[str]() if self.whole else self.wiring.cuts
-        recorder = Recorder(self.wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
+        batch, wiring = batch.to(self.module.device), self.find_wiring()
+        cuts = frozenset[str]() if self.whole else wiring.cuts
+        recorder = Recorder(wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
         with self.recording(recorder, batch):
             result = answer_of(self.module, batch)
-            if recorder.layer != len(self.wiring.inputs):
+            if recorder.layer != len(wiring.inputs):
                 raise CaptureError(
                     f"{type(self.module).__name__} showed {recorder.layer} attentions in {batch.real.shape[1]} tokens and "
-                    f"{len(self.wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
+                    f"{len(wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
                 )
             with paused():
                 recorder.refuse_overflow(type(self.module).__name__, self.module.dtype)
                 recorder.answered(result if result.ndim == 2 else None)
         return result
+
+    def find_wiring(self) -> Wiring:
+        """The model's wiring, found once on random tokens, with the pooling that was asked for in the place of its own."""
+        if self.wiring is None:
+            found = self._calibrate()
+            self._refuse_unknown_heads(found.heads)
+            for module in found.modules():
+                handle = module.register_forward_hook(_watch)
+                self._stack.callback(handle.remove)
+            self.wiring = found.with_pooling(self.vector)
+        return self.wiring
 
     def _refuse_unknown_heads(self, there: Sequence[int]) -> None:
         for layer, heads in self.heads.items():
@@ -267,10 +276,7 @@ def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, fl
 
 def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
     """The ids of all tokens but the padding."""
-    try:
-        known = torch.arange(len(module.get_input_embeddings().weight))
-    except (RuntimeError, AttributeError):
-        raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
+    known = torch.arange(known_ids(module))
     return known[known != (named_pad(module) or 0)]
 
 

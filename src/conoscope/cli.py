@@ -49,6 +49,7 @@ def _compare(given: argparse.Namespace) -> None:
 
     found = compare(given.models, _texts(given).first(given.limit), given.device, given.batch_size, progress=True)
     say(found)
+    _tell(found.notes)
     if given.out is not None:
         found.save(given.out)
 
@@ -88,8 +89,11 @@ def _merge(given: argparse.Namespace) -> None:
 
 def _report(result: Any, out: str | None) -> None:
     say(result.summary())
+    _tell(result.provenance.get("notes", ()))
     for gap in result.provenance.get("gaps", ()):
         complain(f"{gap}; the tables lack it")
+    if note := result.provenance.get("pool", {}).get("note"):
+        complain(note)
     if not result.tables:
         complain(f"nothing to measure in this shard; {'nothing is' if out is None else 'its sums are'} kept for conoscope merge")
     seen = result.provenance["seen"]
@@ -97,6 +101,12 @@ def _report(result: Any, out: str | None) -> None:
         complain(f"{seen['truncated']} of {seen['examples']} texts were cut off at the longest input")
     if out is not None:
         say(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
+
+
+def _tell(notes: Iterable[str]) -> None:
+    """What should be known of the numbers, each note once, a line each."""
+    for note in dict.fromkeys(notes):
+        complain(note)
 
 
 def _gates(given: argparse.Namespace) -> None:
@@ -110,16 +120,19 @@ def _gates(given: argparse.Namespace) -> None:
 def _explain(given: argparse.Namespace) -> None:
     from conoscope.explaining import Explaining, Explanation, explain, write_explanations
     from conoscope.explaining.records import DEFAULT_MAPS, texts_asked
+    from conoscope.loading import load_model
 
     corpus = None if given.corpus is None else _texts(given)
     texts = texts_asked(corpus, given.words, given.out)
     options = Explaining(**_options(given, Explaining), progress=given.words is None)
-    made: Iterable[Explanation] = explain(given.model, texts, given.maps or DEFAULT_MAPS, options)
+    model = load_model(given.model, device=options.device, dtype=options.dtype)
+    made: Iterable[Explanation] = explain(model, texts, given.maps or DEFAULT_MAPS, options)
     if given.words is not None:
         made = list(made)
         say(made[0])
     if given.out is not None:
         say(f"{write_explanations(made, given.out)} examples explained; written to {given.out}")
+    _tell(model.notes)
 
 
 def _plausibility(given: argparse.Namespace) -> None:
@@ -138,8 +151,7 @@ def _faithfulness(given: argparse.Namespace) -> None:
 
 def _judged(found: Any, out: str | None) -> None:
     say(found)
-    for remark in found.remarks:
-        complain(remark)
+    _tell(found.remarks)
     if out is not None:
         say(f"\n{found.provenance['seen']['examples']} examples; tables and provenance written to {out}")
 

@@ -24,10 +24,14 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of each model, and the difference of every two: tables, with 95 % intervals from the same resamples."""
+    """Scores of each model, and the difference of every two: tables, with 95 % intervals from the same resamples.
+
+    `notes`: what should be known of how the models read their texts.
+    """
 
     scores: pd.DataFrame
     pairs: pd.DataFrame
+    notes: tuple[str, ...] = ()
 
     def save(self, path: str | Path) -> None:
         """The scores as CSV, and the pairs in a file of the same name with `-pairs`."""
@@ -66,7 +70,8 @@ def compare(
     found = [predictions(model, corpus, batch_size, progress) for model in loaded]
     true = found[0][1]
     names = [model.name for model in loaded]
-    return _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))
+    tables = _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))
+    return replace(tables, notes=tuple(note for model in loaded for note in model.notes))
 
 
 def predictions(

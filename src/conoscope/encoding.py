@@ -1,10 +1,11 @@
 """Examples as token ids, once and for all epochs; and batches of them, with what a penalty knows of every token."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
@@ -14,6 +15,7 @@ from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import digest_of
 from conoscope.errors import CorpusError, one_of
 from conoscope.penalties import Marks
+from conoscope.reading import Reading, Side, side_by_side
 
 MARKED, SPECIAL = "marked", "special_tokens_mask"
 UNASKED = -1
@@ -73,11 +75,12 @@ def _encoded(example: Example, tokenizer: PreTrainedTokenizerBase, max_length: i
 
 
 class Collator:
-    """Pads at the end, and sets what is no input of the model apart."""
+    """Pads as the model reads, at the end unless it says otherwise, and sets what is no input of the model apart."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, reading: Reading | None = None) -> None:
+        self.side: Side = "right" if reading is None or reading.side is None else reading.side
         self.pads = {
-            "input_ids": tokenizer.pad_token_id,
+            "input_ids": tokenizer.pad_token_id if reading is None or reading.pad is None else reading.pad,
             "token_type_ids": tokenizer.pad_token_type_id,
             SPECIAL: 1,
             MARKED: UNASKED,
@@ -85,13 +88,20 @@ class Collator:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """One batch; `marked` is -1 on pads. The tokenizer's own padding would take a quarter of a small model's training."""
-        longest = max(len(row["input_ids"]) for row in rows)
         padded = {
-            name: [[*row[name], *[self.pads.get(name, 0)] * (longest - len(row[name]))] for row in rows]
+            name: side_by_side([row[name] for row in rows], self.pads.get(name, 0), self.side)
             for name in rows[0]
             if name != "labels"
         }
-        return {name: torch.tensor(column) for name, column in {**padded, "labels": [row["labels"] for row in rows]}.items()}
+        return {**padded, "labels": torch.tensor([row["labels"] for row in rows])}
+
+
+def by_length(batch: Mapping[str, Tensor]) -> Iterator[tuple[Int[Tensor, " n"], dict[str, Tensor]]]:
+    """The rows of a batch by their length, padded at the end no more: their numbers, and what they hold."""
+    lengths = batch["attention_mask"].sum(-1)
+    for length in lengths.unique().tolist():
+        rows = (lengths == length).nonzero()[:, 0]
+        yield rows, {name: value[rows, :length] if value.ndim == 2 else value[rows] for name, value in batch.items()}
 
 
 def split_off_marks(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, Tensor], Marks]:

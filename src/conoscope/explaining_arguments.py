@@ -2,7 +2,7 @@
 
 import argparse
 
-from conoscope.shared_arguments import data_options, positive, seed
+from conoscope.shared_arguments import data_options, pool_option, positive, seed
 
 CORPUS = "a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT"
 MODEL = "a folder written by conoscope train or save_pretrained, or a Hub id"
@@ -56,6 +56,7 @@ def _making_options(command: argparse.ArgumentParser) -> None:
         "--map", action="append", dest="maps", metavar="NAME",
         help="a map, as attention or attention:layer=1 (conoscope list maps); again for more; default attention, norms, rollout",
     )  # fmt: skip
+    pool_option(command)
     command.add_argument("--word-score", default="sum", help="a word's score from its tokens': sum or max")
     command.add_argument("--batch-size", type=positive, default=16, help="texts in a batch")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")

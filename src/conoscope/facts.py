@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conoscope.pooling import described, sourced
+
 if TYPE_CHECKING:
     import pandas as pd
 
 TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors", "accuracy")
 """What is told of a model's training, where it is known."""
-TOKENS = {
-    "first": "the first token",
-    "last": "the last token",
-    "mean": "the mean of the token vectors",
-    "cls": "the classifying token",
-}
 
 
 def run_facts(provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,9 +22,10 @@ def run_facts(provenance: Mapping[str, Any]) -> dict[str, Any]:
         "type": model.get("type"),
         "corpus": corpus.get("name"),
         "split": corpus.get("split"),
+        "marked_by": corpus.get("marked_by"),
         "examples": seen.get("examples"),
         **{name: training.get(name) for name in TRAINED},
-        "vector": described(provenance),
+        "vector": described(provenance) if sourced(provenance) else None,
     }
 
 
@@ -91,23 +88,3 @@ def cut_texts(provenance: Mapping[str, Any]) -> str:
     longest = provenance.get("options", {}).get("max_length")
     at = f", at {longest:,} tokens" if cut and longest else ""
     return f"{cut:,} of {every:,}{at}" if cut else f"none of {every:,}"
-
-
-def described(provenance: Mapping[str, Any]) -> str | None:
-    """A phrase for the vector that stands for a text; None where the result does not tell which it is."""
-    pool = provenance.get("pool")
-    if not pool:
-        return None
-    token = pool.get("token") or TOKENS[pool["vector"]]
-    return f"what the classifier reads ({token})" if _of_classifier(provenance) else token
-
-
-def sourced(provenance: Mapping[str, Any]) -> str | None:
-    """The phrase with where the choice was read."""
-    if described(provenance) is None or _of_classifier(provenance):
-        return described(provenance)
-    return f"{described(provenance)} ({provenance['pool']['by']})"
-
-
-def _of_classifier(provenance: Mapping[str, Any]) -> bool:
-    return bool(provenance.get("model", {}).get("labels")) and provenance.get("pool", {}).get("by") == "the classifier"

@@ -11,7 +11,7 @@ from conoscope.facts import run_facts
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
-from conoscope.figures.words import HUMAN
+from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.result import Result, read_provenance
 from conoscope.textfiles import is_there
 
@@ -107,7 +107,7 @@ def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
 def read_explanations(path: Path) -> "pd.DataFrame":
     """A row for each word and map of a file written by conoscope explain, with the example, its label and the model's answer.
 
-    What people marked is a map of its own, `human`.
+    What was marked is a map of its own: `human` where people marked it, `grammar` where the grammar of the corpus did.
     """
     import pandas as pd
 
@@ -133,7 +133,8 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
         "label": record["label"],
         "predicted": record["predicted"],
     }
-    marked = {HUMAN: record["rationale"]} if record.get("rationale") else {}
+    marker = GRAMMAR if record.get("marked_by") == GRAMMAR else HUMAN
+    marked = {marker: record["rationale"]} if record.get("rationale") else {}
     return [
         {**said, "place": place, "word": word, "map": name, "value": None if score is None else float(score)}
         for name, scores in {**record["maps"], **marked}.items()

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from conoscope.errors import OutputError, one_of
+from conoscope.pooling import pool_identity
 
 IDENTITY = ("model", "corpus", "measures", "options")
 """What two results must share to be parts of one."""
-JOINED = ("shards", "seen", "gaps", "notes", "versions", "command", "commands", "every")
-"""What is of each shard; all else must be equal."""
+JOINED = ("pool", "shards", "seen", "gaps", "notes", "versions", "command", "commands", "every")
+"""What is of each shard, or compared apart; all else must be equal."""
 MODULUS = 2**63
 """The digests of shards are added up modulo this."""
 
@@ -23,7 +24,8 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence
             return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"
         if left != right:
             return f"{key} {left}, not {right}"
-    return None
+    pools = pool_identity(one), pool_identity(other)
+    return None if pools[0] == pools[1] else "pool {}, not {}".format(*pools)
 
 
 def _compared(part: Mapping[str, Any], key: str) -> Any:

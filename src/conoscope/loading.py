@@ -26,11 +26,9 @@ from conoscope.errors import ModelError, OverflowedError, one_of
 from conoscope.labels import distinct, matched
 from conoscope.passing import answer_of, within_memory
 from conoscope.placing import device_of, dtype_of, refuse_elsewhere
-from conoscope.reading import Reading, ambiguities, most_positions, reading_of
+from conoscope.reading import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.textfiles import is_there
 
-TYPE_NAMES = ("dtype", "Float", "Double", "Half")
-"""What torch says where a model cannot be run in a type of numbers."""
 LONGEST = 1 << 20
 """A tokenizer that knows no limit reports some huge number; a longer input than this one is not a text."""
 
@@ -68,8 +66,8 @@ class LoadedModel:
     def batcher(self, corpus: Corpus, max_length: int | None = None, known: Known | None = None) -> Batcher:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
-        self._refuse_dtype()
-        vocabulary = len(self.module.get_input_embeddings().weight)
+        self._refuse_failing()
+        vocabulary = known_ids(self.module)
         return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), self.reading, known)
 
     @cached_property
@@ -91,11 +89,12 @@ class LoadedModel:
         self.refuse_infinite(found, moved)
         return found
 
-    def _refuse_dtype(self) -> None:
-        fails = self.reading.fails
-        if fails is not None and self.module.dtype != torch.float32 and any(name in fails for name in TYPE_NAMES):
-            name = str(self.module.dtype).removeprefix("torch.")
-            raise ModelError(f"{self.name} does not run in {name} ({fails}); try --dtype float32")
+    def _refuse_failing(self) -> None:
+        fails, name = self.reading.fails, str(self.module.dtype).removeprefix("torch.")
+        # Encoder-decoders want more than tokens, and are told apart by those who cannot take them.
+        if fails is not None and not self.module.config.is_encoder_decoder:
+            other = f" in {name} ({fails}); try --dtype float32" if name != "float32" else f" alone ({fails}); give another model"
+            raise ModelError(f"{self.name} does not run on tokens{other}")
 
     def label_numbers(self, corpus: Corpus) -> Mapping[str, int]:
         """The model's number of each label of the corpus: by name, or by number where the model has no names."""
@@ -177,11 +176,23 @@ def _from_pretrained(
         kind = AutoModelForSequenceClassification if classifies else AutoModel
         how = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
         module, report = kind.from_pretrained(name, config=config, **how)
+        if not module._supports_attention_backend and module.config._attn_implementation != "eager":
+            # It has an attention of its own for SDPA, which cannot be seen into (Falcon).
+            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **how)
         tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
     except Exception as error:  # a folder of somebody else's files can break in any way
         raise unloadable(name, error) from error
     refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
+    _cast(module, dtype)
     return module, tokenizer
+
+
+def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Give every parameter this type: some are made in float32 whatever transformers is told (XLNet, DeBERTa)."""
+    kept = {*(module._keep_in_fp32_modules or ()), *(module._keep_in_fp32_modules_strict or ())}
+    for name, parameter in module.named_parameters():
+        if parameter.is_floating_point() and (dtype == torch.float64 or not kept.intersection(name.split("."))):
+            parameter.data = parameter.data.to(dtype)
 
 
 def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:

@@ -25,22 +25,23 @@ from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.options import refuse_twice
 from conoscope.placing import dtype_name
-from conoscope.provenance import command, of_corpus, of_model
+from conoscope.pooling import chosen_pool, is_classifiers
+from conoscope.provenance import command, notes_of, of_corpus, of_model
+from conoscope.reading import known_ids
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
+from conoscope.text_vector import text_vector
 from conoscope.traces import Answer, Maps
-
-KEYS = "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
-"""A note of every run."""
 
 
 @dataclass(frozen=True)
 class Options:
     """How to run. Without a `batch_size`, 32 texts, and 128 on a GPU, which small batches leave idle. None of it changes a
     number, save `limit`, `max_length`, `dtype`, `kinds` (further kinds of tokens, as words by name) and `frequencies` (a file of
-    the tokens' ranks or counts). Without a `device` and a `dtype`, a model is measured as it is, and a folder is loaded in
-    float32, on a GPU where there is one."""
+    the tokens' ranks or counts) and `pool` (which vector stands for a text: first, last or mean; without it what the classifier
+    reads, or what the model's files say). Without a `device` and a `dtype`, a model is measured as it is, and a folder is loaded
+    in float32, on a GPU where there is one."""
 
     device: str | None = None
     dtype: str | None = None
@@ -51,6 +52,7 @@ class Options:
     labels: bool = True
     kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
     frequencies: str | Path | None = None
+    pool: str | None = None
     progress: bool = False
 
     def __post_init__(self) -> None:
@@ -78,10 +80,15 @@ def measure(
     refuse_twice("measure", (wanted.name for wanted in asked))
     _refuse_without_texts(asked, corpus is not None)
     _refuse_unread(asked, chosen, corpus is not None)
+    chosen_pool(chosen.pool)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(texts, chosen.max_length, _known(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
+    if corpus is not None:
+        pool = text_vector(loaded, chosen.pool)
+        provenance["pool"] = pool.provenance()
+        provenance["notes"] += [] if pool.note is None else [pool.note]
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
@@ -103,7 +110,7 @@ def merge(folders: Iterable[str | Path]) -> Result:
 
 def _known(loaded: LoadedModel, options: Options) -> Known:
     _refuse_unclear(options.kinds)
-    size = loaded.module.get_input_embeddings().num_embeddings
+    size = known_ids(loaded.module)
     ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
     return Known(options.kinds, ranks)
 
@@ -172,8 +179,9 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
     mode: Mode = "full" if tally.looks else "kv"
+    vector = None if is_classifiers(checkpoint.provenance) else checkpoint.provenance.get("pool", {}).get("vector")
     with (
-        Capture(loaded.module, mode, tally.looks, heads=tally.heads) as capture,
+        Capture(loaded.module, mode, tally.looks, heads=tally.heads, vector=vector) as capture,
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)
@@ -225,5 +233,5 @@ def _provenance(
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
         "command": command(),
-        "notes": [KEYS, *loaded.notes],
+        "notes": [*notes_of(loaded), *loaded.notes],
     }

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from conoscope.attending import attention_of
+from conoscope.errors import CaptureError
 
 Place = Literal["first", "last", "unpadded", "several"]
+ONE_TOKEN: tuple[Place, ...] = ("first", "last", "unpadded")
 Side = Literal["right", "left"]
 SIDES: tuple[Side, ...] = ("right", "left")
 POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
@@ -107,14 +109,18 @@ def most_positions(module: PreTrainedModel) -> int | None:
     return next(bounds, None)
 
 
+def known_ids(module: PreTrainedModel) -> int:
+    """How many token ids a model knows."""
+    try:
+        return len(module.get_input_embeddings().weight)
+    except (RuntimeError, AttributeError):
+        raise CaptureError(f"{type(module).__name__} has no one table of token embeddings, so no tokens to try it on") from None
+
+
 def named_pad(module: PreTrainedModel) -> int | None:
     """The padding token that the configuration names; None where it names none, or none that the model knows."""
     pad = getattr(module.config.get_text_config(), "pad_token_id", None)
-    return (
-        pad
-        if isinstance(pad, int) and not isinstance(pad, bool) and 0 <= pad < len(module.get_input_embeddings().weight)
-        else None
-    )
+    return pad if isinstance(pad, int) and not isinstance(pad, bool) and 0 <= pad < known_ids(module) else None
 
 
 def ambiguities(reading: Reading, module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> Iterator[str]:
@@ -146,8 +152,8 @@ def reading_of(module: PreTrainedModel) -> Reading:
     try:
         pad = named_pad(module)
         trial = _Trial(module, pad)
-    except (AttributeError, NotImplementedError, RuntimeError):
-        return Reading(side=None)  # no table of tokens to try it on
+    except CaptureError:
+        return Reading(side=None)
     with attention_of(module, module.config._attn_implementation):
         side, fails = _first_of([lambda: trial.side(()), lambda: trial.side(trial.ending)])
         place, _ = _first_of([trial.place])
@@ -171,7 +177,7 @@ class _Trial:
     def __init__(self, module: PreTrainedModel, pad: int | None) -> None:
         self.module, self.pad = module, pad
         config = module.config.get_text_config()
-        known = torch.randperm(len(module.get_input_embeddings().weight), generator=torch.Generator().manual_seed(0)).tolist()
+        known = torch.randperm(known_ids(module), generator=torch.Generator().manual_seed(0)).tolist()
         spare = [token for token in known if token != pad]
         self.pads = (spare[0] if pad is None else pad, spare[min(1, len(spare) - 1)])
         """What is padded with: both must give the same answer."""

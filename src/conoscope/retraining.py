@@ -14,7 +14,7 @@ from transformers import (
 
 from conoscope.errors import ModelError
 from conoscope.loading import ready, refuse_broken, refuse_incomplete, unloadable
-from conoscope.reading import named_pad
+from conoscope.reading import known_ids, named_pad
 
 
 def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -40,6 +40,15 @@ def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
         _relabel(head, before, labels)
     refuse_broken(module, name)
     return module, _one_padding(ready(tokenizer, name), module, name)
+
+
+def padding_note(name: str, module: PreTrainedModel) -> str | None:
+    """What is said where the configuration of a checkpoint names another padding token than it did."""
+    before = getattr(AutoConfig.from_pretrained(name).get_text_config(), "pad_token_id", None)
+    now = module.config.get_text_config().pad_token_id
+    which = "no padding token" if before is None else f"the padding token {before}, which it does not have"
+    said = f"{name} names {which}; it is trained with token {now}, and saved so, with its tokenizer"
+    return None if before == now else said
 
 
 def _head(module: PreTrainedModel, labels: int) -> tuple[str, nn.Linear]:
@@ -77,7 +86,7 @@ def _one_padding(tokenizer: PreTrainedTokenizerBase, module: PreTrainedModel, na
     """
     pad = named_pad(module)
     if pad is None:
-        vocabulary = len(module.get_input_embeddings().weight)
+        vocabulary = known_ids(module)
         known = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
         pad = next((token for token in known if token is not None and token < vocabulary), None)
         if pad is None:

@@ -23,6 +23,15 @@ def _number(bounds: Bounds, text: str) -> Any:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def pool_option(command: argparse.ArgumentParser) -> None:
+    """Which vector stands for a text."""
+    command.add_argument(
+        "--pool", metavar="NAME",
+        help="the vector that stands for a text: first (token), last or mean, as in --pool mean for a sentence encoder; default "
+        "what the classifier reads, or what the model's 1_Pooling says",
+    )  # fmt: skip
+
+
 def positive(text: str) -> int:
     """A whole number from 1."""
     return int(_number(POSITIVE, text))

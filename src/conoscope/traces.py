@@ -14,7 +14,7 @@ from conoscope.calls import Attended, Call, first_tensor
 from conoscope.errors import OverflowedError
 from conoscope.looks import LOOKS, Piece
 from conoscope.normalising import Norm, Residual
-from conoscope.reading import last_place
+from conoscope.reading import first_place, last_place
 from conoscope.statistics import at_least_single
 from conoscope.wiring import Pooling, Projection, Wiring, pool
 
@@ -113,10 +113,11 @@ class Trace(Once):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the classifier reads of one layer, one vector an example, and what the model answered in the end.
+    """The vector of one layer that stands for each text, and what the model answered in the end.
 
-    The vectors are those of the token that is classified from (or of [CLS], where that is not known), or the mean over
-    tokens where the model pools so; `there` says which examples have one. `predicted` is -1 for a model that does not
+    It is what the classifier reads, where there is one: that of the token that is classified from (or of [CLS], where that is
+    not known), or the mean over tokens where the model pools so; or the one that was asked for. `there` says which examples
+    have one. `predicted` is -1 for a model that does not
     classify. `maps` has the weights of the heads that were asked for.
     """
 
@@ -239,7 +240,9 @@ class Recorder:
 
     def _pool(self, trace: Trace) -> dict[str, Any]:
         whole = {site: trace.whole(site) for site in POOLED}
-        found: dict[str, Any] = {site: pooled(x, self.batch, self.pooling) for site, x in whole.items() if x is not None}
+        found: dict[str, Any] = {
+            site: pooled(x, self.batch, self.pooling, self._wiring.asked) for site, x in whole.items() if x is not None
+        }
         return {**found, "maps": self._maps(trace)} if trace.layer in self.weighing.heads else found
 
     def _maps(self, trace: Trace) -> dict[int, Tensor] | None:
@@ -259,7 +262,7 @@ class Recorder:
             raise OverflowedError(model, self.batch.ids[int((~sound).nonzero()[0])], dtype)
 
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
-        """The pass is over: hand over what the classifier read of each layer, and the answer."""
+        """The pass is over: hand over the vector that stands for the text in each layer, and the answer."""
         self.close()
         if self.answer is None:
             return
@@ -273,9 +276,21 @@ class Recorder:
             self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 
 
-def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
+def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None, asked: bool = False) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    if how in ("first", "mean"):
+    if how == "mean":
         return pool(x, batch.real, how)
-    at = batch.cls.clamp_min(0) if how is None else torch.where(batch.cls >= 0, batch.cls, last_place(batch.real))
-    return x[torch.arange(len(x), device=x.device), at]
+    return x[torch.arange(len(x), device=x.device), read_at(batch, how, asked).clamp_min(0)]
+
+
+def read_at(batch: Batch, how: Pooling | None, asked: bool = False) -> Int[Tensor, " b"]:
+    """Where the token stands whose vector is that of the text; -1 for a mean, and where there is none.
+
+    A model's own last token is the one at which it was found to read the class: padding tokens may end a text. The last one that
+    was `asked` for is the last of all.
+    """
+    if how == "mean":
+        return torch.full_like(batch.cls, -1)
+    if how is None or (how == "last" and not asked and batch.reads):
+        return batch.cls
+    return first_place(batch.real) if how == "first" else last_place(batch.real)

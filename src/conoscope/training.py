@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import (
     EarlyStoppingCallback,
     EvalPrediction,
@@ -33,15 +32,17 @@ from transformers import (
 from conoscope.building import build
 from conoscope.card import card, described
 from conoscope.corpora import Corpus, Texts, corpus_of
-from conoscope.encoding import Collator, Encoded, split_off_marks
+from conoscope.encoding import Collator, Encoded
 from conoscope.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
 from conoscope.loading import LoadedModel, load_model
-from conoscope.penalties import Penalties, penalty
+from conoscope.penalised import PenalisedTrainer
+from conoscope.reading import reading_of
 from conoscope.resuming import identity, last_checkpoint, of_data, same_run
+from conoscope.retraining import padding_note
 from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
-from conoscope.terminal import say
-from conoscope.weights import BACKEND, collected
+from conoscope.terminal import complain, say
+from conoscope.weights import BACKEND
 from conoscope.writing import make_folder, move_into, write_text
 
 __all__ = ["Trained", "Training", "train"]
@@ -74,6 +75,8 @@ def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | Non
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen)
         _refuse_unpenalisable(model, chosen)
+        if chosen.progress and chosen.checkpoint and (note := padding_note(str(chosen.checkpoint), model)):
+            complain(note)
         data = _encoded(corpora, tokenizer, chosen)
         digests = of_data({name: rows.digest for name, rows in data.items()})
         same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **digests})
@@ -165,29 +168,6 @@ def _attending(model: PreTrainedModel, penalised: bool) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-class PenalisedTrainer(Trainer):  # type: ignore[misc]
-    """A Trainer whose loss has penalties on attention added."""
-
-    def __init__(self, *arguments: Any, penalties: Penalties, tokenizer: PreTrainedTokenizerBase, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.penalties, self.tokenizer = penalties, tokenizer
-
-    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        """The length of the gradient, which is for those alone who clip or report it: it takes a pass over every weight."""
-        wanted = self.args.max_grad_norm > 0 or self.args.logging_strategy != "no"
-        return super()._get_grad_norm(model, grad_norm) if wanted else None
-
-    def compute_loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool = False, **named: Any) -> Any:
-        """The model's own loss, and the penalties."""
-        if not self.penalties.any:
-            return super().compute_loss(model, inputs, return_outputs, **named)
-        plain, marks = split_off_marks(inputs, self.tokenizer)
-        with collected(self.accelerator.unwrap_model(model)) as maps:
-            outputs = model(**plain)
-        loss = outputs.loss + penalty(maps, marks, self.penalties)
-        return (loss, outputs) if return_outputs else loss
-
-
 def _trainer(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -225,16 +205,18 @@ def _trainer(
     )
     # Several GPUs in one process run in threads, in which nobody collects weights; torchrun uses them all.
     arguments._n_gpu = min(arguments.n_gpu, 1)
+    reading = reading_of(model)
     try:
         trainer = PenalisedTrainer(
             model,
             arguments,
-            data_collator=Collator(tokenizer),
+            data_collator=Collator(tokenizer, reading),
             train_dataset=data["train"],
             eval_dataset=data["validation"],
             compute_metrics=_metrics,
             callbacks=_callbacks(chosen),
             penalties=chosen.penalties,
+            reading=reading,
             tokenizer=tokenizer,
         )
     except (ValueError, RuntimeError, ImportError) as error:

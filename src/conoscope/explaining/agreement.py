@@ -36,7 +36,7 @@ def plausibility(
         how.refuse_without_model()
     sources = Sources.of(loaded, maps, scores)
     asked_for = {**asdict(judge), **sources.described(how)}
-    provenance = provenance_of("plausibility", loaded, texts, sources.names, asked_for)
+    provenance = provenance_of("plausibility", loaded, texts, sources.names, asked_for, sources.pool(how))
     if out is not None:
         claim(out, provenance)
     judged = _judged(_those_judged(texts.first(how.limit), judge.sentences), sources, how, judge)

@@ -40,7 +40,9 @@ def faithfulness(
     if len(loaded.labels) < 2:
         raise ModelError(f"{loaded.name} is no classifier, and faithfulness is of one; give a model that was trained on labels")
     sources = Sources.of(loaded, maps, scores)
-    provenance = provenance_of("faithfulness", loaded, texts, sources.names, {**asdict(erase), **sources.described(how)})
+    provenance = provenance_of(
+        "faithfulness", loaded, texts, sources.names, {**asdict(erase), **sources.described(how)}, sources.pool(how)
+    )
     if out is not None:
         claim(out, provenance)
     falls = _falls(texts.first(how.limit), sources, how, erase)

@@ -18,6 +18,8 @@ from conoscope.explaining.scorefiles import ScoreFile, joined_names, read_scores
 from conoscope.loading import LoadedModel
 from conoscope.options import refuse_twice
 from conoscope.placing import USUAL, dtype_name
+from conoscope.pooling import Pool
+from conoscope.text_vector import text_vector
 
 CHANCE = "random"
 
@@ -61,6 +63,12 @@ class Sources:
             "dtype": USUAL if self.model is None else dtype_name(self.model.module),
             "word_score": options.word_score,
         }
+
+    def pool(self, options: Explaining) -> Pool | None:
+        """Whose rows the maps are read from; None where no map is read from rows."""
+        if self.model is None or not any(asked(name).method.needs for name in self.maps):
+            return None
+        return text_vector(self.model, options.pool)
 
     def missing(self, name: str, corpus: Corpus) -> DataError:
         """What to say where a map has no score of any sentence."""

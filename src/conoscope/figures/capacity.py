@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, table_of
 from conoscope.figures.classes import last_layer
-from conoscope.figures.marks import below, runs_shown, told_apart
+from conoscope.figures.marks import below, runs_shown, ticks, told_apart
 from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def capacity(tables: Tables) -> Chart | None:
     there = [runs[run] for run in runs if run in set(frame["run"])]
     columns = ["run", "classes", "value", "mean", "simplex", "random", "width", "layer"]
     base = alt.Chart(frame.assign(run=frame["run"].map(runs))[columns]).encode(
-        alt.X("classes:Q", title="number of classes").scale(type="log").axis(values=_ticks(frame), format="d", labelOverlap=True)
+        alt.X("classes:Q", title="number of classes")
+        .scale(type="log")
+        .axis(**ticks(_numbers(frame)), format="d", labelOverlap=True)
     )
     colour, shape = told_apart("run", there, list(runs.values()), **below(there, 1))
     value = alt.Y("value:Q", title="largest cosine").scale(domain=[-1, 1])
@@ -56,7 +58,7 @@ def capacity(tables: Tables) -> Chart | None:
     return alt.layer(*lines, points).properties(width=460, height=300)
 
 
-def _ticks(frame: "pd.DataFrame") -> list[int]:
+def _numbers(frame: "pd.DataFrame") -> list[int]:
     return sorted(int(number) for number in frame["classes"].unique())
 
 

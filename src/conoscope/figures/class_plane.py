@@ -16,7 +16,7 @@ POINTS = 2400
 """Points in all: as many as a page bears. Where there are more, layers are left out, and the caption says which."""
 CLASSES = 14
 """Classes that have a mark of their own: seven colours, twice."""
-SIDE, COLUMNS = 150, 4
+SIDE, COLUMNS = 140, 4
 """Pixels of a panel, and panels beside each other."""
 NARROWEST = 20
 """Columns that fit above a panel, and in a legend of four beside each other."""
@@ -76,7 +76,7 @@ def _plane(tables: Tables, projection: str) -> Chart | None:
         header = f"layer {layer} ({part['share'].iloc[0]:.0%})"
         title = [runs[run], header] if len(runs) > 1 else header
         charts.append(_panel(part, marks).properties(width=SIDE, height=SIDE, title=title))
-    left = {run: sorted(set(part["layer"]) - chosen[run]) for run, part in frame.groupby("run", sort=False)}
+    left = {run: sorted(set(map(int, part["layer"])) - chosen[run]) for run, part in frame.groupby("run", sort=False)}
     columns = next((count for count in (4, 3) if len(charts) % (count * len(runs)) == 0), COLUMNS)
     return noted(alt.concat(*charts, columns=columns, spacing=14), _left_out({runs[run]: found for run, found in left.items()}))
 

@@ -1,13 +1,12 @@
 """Lines by layer, with bands and baselines; of several runs side by side."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables
-from conoscope.figures.marks import AXIS, below, columns_of, runs_shown, told_apart
+from conoscope.figures.marks import AXIS, below, columns_of, dashed, runs_shown, told_apart
 from conoscope.figures.panels import NARROW, WIDE, paneled
-from conoscope.figures.theme import FAINT, GREY, GRID
+from conoscope.figures.theme import FAINT, GRID
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +19,10 @@ class Legends(NamedTuple):
     baseline: str
 
 
+TOLD = ".5~g"
+"""Numbers on hovering: what differs in the fifth digit, as cosines near 1 do, is told apart."""
 DASHES = ([1, 0], [5, 4])
 """Of the first line of a panel, and of the second."""
-BASELINE = [4, 3]
 
 
 def curve(
@@ -45,25 +45,16 @@ def curve(
 
     `title` names the vertical axis, which spans `within` at least. Tooltips hold further columns, given as `column="title"`.
     """
+    # A panel of rows that have no number would be empty.
+    frame = frame.dropna(subset="value")
     if frame.empty:
         return None
     runs = runs_shown(tables, frame)
     placed, by_run = _placed(frame, runs)
     panels = list(placed["panel"].unique())
     alone = len(panels) == 1
-    wanted = [
-        "line",
-        "dash",
-        "dashed",
-        "layer",
-        "value",
-        "low",
-        "high",
-        "spread",
-        "baseline",
-        *told,
-        *([] if alone else ["panel"]),
-    ]
+    numbers = ("value", "low", "high", "spread", "baseline")
+    wanted = ["line", "dash", "dashed", "layer", *numbers, *told, *([] if alone else ["panel"])]
     placed = placed[[name for name in wanted if name in placed]].round(DIGITS)
     width, height = WIDE if alone else NARROW
     spans = _span(placed, within)
@@ -104,7 +95,9 @@ def _placed(frame: "pd.DataFrame", runs: Mapping[str, str]) -> tuple["pd.DataFra
         if several:
             return frame.assign(line=named), True
         # A scale of dashes would dash the symbols of the legend as well, which colours tell apart already.
-        return frame.rename(columns={"dash": "line"}).assign(dashed=frame["dash"] != frame["dash"].iloc[0]), False
+        second = frame["dash"] != frame["dash"].iloc[0]
+        named = frame["dash"].where(~second, frame["dash"] + " (dashed)")
+        return frame.assign(line=named, dashed=second).drop(columns="dash"), False
     if "panel" in frame or not several:
         return frame.assign(panel=frame.get("panel", "")), False
     return frame.assign(panel=frame["line"], line=named), True
@@ -127,36 +120,32 @@ def _layered(frame: "pd.DataFrame", title: str, span: list[float], told: Mapping
         base = base.encode(detail="dash:N")
     value = alt.Y("value:Q", title=title, scale=scale).axis(**grid(span))
     tips = [alt.Tooltip("line", title="of"), *(["dash"] if "dash" in frame else []), "layer"]
-    tips.append(alt.Tooltip("value:Q", title=title, format=".3f"))
-    parts = [base.mark_line(aria=False, style="line").encode(value, **_dashes(frame))]
+    tips.append(alt.Tooltip("value:Q", title=title, format=TOLD))
+    parts = [base.mark_line(aria=False, style=_styles(frame)).encode(value, **_dashes(frame))]
     if "high" in frame and frame["high"].notna().any():
         band = base.encode(alt.Y("low:Q", title=title, scale=scale), alt.Y2("high:Q"))
         # A band of one layer has no width.
         strokes = [band.mark_rule(opacity=0.5, aria=False)] if _lonely(frame) else []
         parts[:0] = [band.mark_area(opacity=0.18, aria=False, style=_spreads(frame)), *strokes]
-        tips += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high")]
+        tips += [alt.Tooltip(f"{name}:Q", format=TOLD) for name in ("low", "high")]
     if "baseline" in frame and frame["baseline"].notna().any():
-        thin = base.transform_calculate(dashed=json.dumps(legends.baseline)).mark_line(
-            strokeWidth=1, aria=False, style="baseline"
-        )
-        parts.append(thin.encode(alt.Y("baseline:Q", scale=scale), strokeDash=_dashed(legends.baseline)))
-        tips.append(alt.Tooltip("baseline:Q", format=".3f"))
+        thin = base.mark_line(strokeWidth=1, aria=False, style="baseline").encode(alt.Y("baseline:Q", scale=scale))
+        parts.append(dashed(thin, legends.baseline))
+        tips.append(alt.Tooltip("baseline:Q", format=TOLD))
     tips += [alt.Tooltip(name, title=said, format=_format(frame[name])) for name, said in told.items()]
     points = base.mark_point(filled=True, size=45, opacity=1, aria=False)
     return alt.layer(*parts, points.encode(value, shape, tooltip=tips))
 
 
+def _styles(frame: "pd.DataFrame") -> list[str]:
+    """What the lines are; `dashed` where some are."""
+    dashed = frame["dashed"].any() if "dashed" in frame else "dash" in frame and frame["dash"].nunique() > 1
+    return ["line", "dashed"] if dashed else ["line"]
+
+
 def _spreads(frame: "pd.DataFrame") -> list[str]:
     """What the band is, of those lines that have one."""
     return list(frame["spread"][frame["high"].notna()].unique()) if "spread" in frame else ["band"]
-
-
-def _dashed(name: str) -> Any:
-    """The dashes of a baseline, with a legend of its own."""
-    import altair as alt
-
-    legend = alt.Legend(title=None, symbolType="stroke", symbolStrokeColor=GREY, symbolSize=300, orient="bottom")
-    return alt.StrokeDash("dashed:N", legend=legend, scale=alt.Scale(domain=[name], range=[BASELINE]))
 
 
 def _marks(frame: "pd.DataFrame", runs: Sequence[str]) -> list[Any]:
@@ -197,4 +186,4 @@ def _lonely(frame: "pd.DataFrame") -> bool:
 def _format(column: "pd.Series[Any]") -> Any:
     import altair as alt
 
-    return ".3f" if column.dtype.kind == "f" else alt.Undefined
+    return TOLD if column.dtype.kind == "f" else alt.Undefined

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables, figure, table_of
 from conoscope.figures.classes import last_layer, panels_of
-from conoscope.figures.marks import LETTER, below
+from conoscope.figures.marks import LETTER, below, ticks
 from conoscope.figures.panels import paneled
 from conoscope.figures.theme import GREY, PALETTE
 
@@ -84,7 +84,7 @@ def nearest_cone(tables: Tables) -> Chart | None:
 
 
 def _share(channel: Any) -> Any:
-    return channel.title("share of the examples").scale(domain=[0, 1]).axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
+    return channel.title("share of the examples").scale(domain=[0, 1]).axis(**ticks([0, 0.25, 0.5, 0.75, 1]), format=".2~f")
 
 
 def _told(drawn: "pd.DataFrame", of: str) -> list[Any]:
@@ -110,13 +110,16 @@ def _marks_of(frame: "pd.DataFrame") -> "pd.DataFrame":
     frame = frame.assign(kind=kinds, **{name: frame.get(name) for name in ("low", "high")})
     # Of permuted labels the score is a median, and to answer as the model would mean nothing.
     permuted = (frame["control"] == "shuffled").to_numpy()
-    error = NORMAL * frame["sd"].astype(float) / frame["n"].astype(float) ** 0.5
     parts = []
     for of in MARKS:
-        share = frame["value" if of == PERMUTED else of].astype(float)
         rows = frame[permuted if of == PERMUTED else ~permuted if of in ("value", "agreement") else slice(None)]
+        share = rows["value" if of == PERMUTED else of].astype(float).to_numpy()
+        error = (NORMAL * rows["sd"].astype(float) / rows["n"].astype(float) ** 0.5).to_numpy()
         ends = {name: (share + side * error).clip(0, 1) for name, side in (("low", -1), ("high", 1))} if of == "value" else {}
-        kept = {name: rows[name].astype(float) if of == PERMUTED else ends.get(name, float("nan")) for name in ("low", "high")}
+        kept = {
+            name: rows[name].astype(float).to_numpy() if of == PERMUTED else ends.get(name, float("nan"))
+            for name in ("low", "high")
+        }
         parts.append(rows.assign(of=of, what=MARKS[of][0], share=share, **kept))
     long = pd.concat(parts).dropna(subset="share").round({"share": DIGITS, "low": DIGITS, "high": DIGITS})
     return long[["panel", "kind", "of", "what", "share", "low", "high", "n", *more]]

@@ -1,4 +1,4 @@
-"""Class cones: whether the direction of what the classifier reads tells the class."""
+"""Class cones: whether the direction of the vector that stands for a text tells the class."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -57,8 +57,10 @@ def _moments(cones: Cones, kind: str) -> tuple[Float[Tensor, "c g"], Float[Tenso
     The first correct example is taken out of its own class. NaN where the sums do not tell.
     """
     if kind == "held_out":
-        sums = torch.einsum("hcd,hgd->cg", cones.of_halves().flip(0), cones.sums.units)
-        count = cones.directions.count.expand(cones.classes, -1)
+        # Those of one half have a cosine with the classes that are in the other.
+        others = cones.of_halves().flip(0)
+        sums = torch.einsum("hcd,hgd->cg", others.nan_to_num(), cones.sums.units)
+        count = torch.einsum("hc,hg->cg", (~others.isnan().any(-1)).long(), cones.sums.count)
         return sums / count, torch.full_like(sums, torch.nan), count
     representatives = cones.of_kind(kind)
     itself = torch.eye(cones.classes, dtype=torch.float64) * (kind == "first")
@@ -103,8 +105,9 @@ def _quantiles_of(cones: Cones, cosines: Float[Tensor, "n c"] | None) -> dict[st
 
 @reads(parts, within=(-1, 1), source="Fosse et al. 2023", labels=True, across=True, vectors=VECTORS)
 def class_cones(**found: ByLayer) -> Iterator[Reading]:
-    """The cosine of what the classifier reads with one direction for each class, by the example's own class.
+    """The cosine of each text's vector with one direction for each class, by the example's own class.
 
+    It is the vector that stands for the text: what the classifier reads, where there is one; see `pooling`.
     Representatives: the `first` example of the class that the model gets right, as published (it is left out of the
     cosines); the `mean` direction of the class; that of the other half of the corpus (`held_out`); the `medoid` of the
     sampled examples. Means come from sums, over all examples; quantiles from the sampled ones. `centred_q05` to `centred_q95`

@@ -1,6 +1,6 @@
 """The nearest-cone classifier, its controls, and the examples nearest to each cone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -91,10 +91,15 @@ def examples(**found: ByLayer) -> Iterator[Reading]:
             cosines = cones.cosines(kind)
             for number in range(cones.classes):
                 for side, sign in (("nearest", -1), ("farthest", 1)):
-                    scores = (sign * cosines[:, number]).nan_to_num(torch.inf)
-                    for place, at in enumerate(scores.argsort()[:SHOWN].tolist(), 1):
-                        if scores[at].isfinite():
-                            known = {"gold": int(cones.examples.gold[at]), "predicted": int(cones.examples.predicted[at])}
-                            row = Reading.of_one(cosines[at, number], **known, example=cones.examples.names[at])
-                            keys = {"representative": kind, "class": number, "side": side, "place": place}
-                            yield row.with_keys(layer=layer, **keys)
+                    for place, at in enumerate(_first(sign * cosines[:, number], cones.examples.names), 1):
+                        known = {"gold": int(cones.examples.gold[at]), "predicted": int(cones.examples.predicted[at])}
+                        row = Reading.of_one(cosines[at, number], **known, example=cones.examples.names[at])
+                        keys = {"representative": kind, "class": number, "side": side, "place": place}
+                        yield row.with_keys(layer=layer, **keys)
+
+
+def _first(scores: Float[Tensor, " n"], names: Sequence[str]) -> list[int]:
+    """Where the smallest scores are, in steps of ROUNDING; of equal ones, as texts that are there twice have, the first names."""
+    steps = (scores / ROUNDING).round()
+    known = [at for at, step in enumerate(steps.tolist()) if step == step]
+    return sorted(known, key=lambda at: (float(steps[at]), names[at]))[:SHOWN]

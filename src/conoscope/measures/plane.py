@@ -1,4 +1,4 @@
-"""The plane: what the classifier reads of single examples, seen from two directions."""
+"""The plane: the vectors that stand for single texts, seen from two directions."""
 
 from collections.abc import Iterator, Sequence
 from math import inf, nan
@@ -19,7 +19,7 @@ def _parts(vectors: str) -> Iterator[Part]:
 
 @also_reads("class_cones.plane", _parts, within=(-inf, inf))
 def plane(sample: Sample) -> Iterator[Reading]:
-    """What the classifier reads of at most 256 examples, around its mean, as a point of a plane: `value` and `second`.
+    """The vectors that stand for at most 256 texts, around their mean, each as a point of a plane: `value` and `second`.
 
     `projection`: `pca`, the plane in which they vary most; `means`, that in which the means of the classes do, and where
     these lie on a line, that line and the direction across it in which the examples vary most. `share` is the part of the

@@ -1,4 +1,4 @@
-"""Classes: what the classifier reads of an example, by the example's label."""
+"""Classes: the vector that stands for a text, by its label."""
 
 import torch
 from jaxtyping import Bool, Float, Int

@@ -24,7 +24,7 @@ SAFE = ",;:@/?!$*+=()~[]{}|"
 FORMULA = re.compile(r"[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet would compute (OWASP, CSV injection)."""
 NOT_MEASURED = {
-    "plausibility": "How well maps agree with what people marked.",
+    "plausibility": "How well maps agree with the words that were marked.",
     "plausibility.curve": "Precision and recall of each map, by how many words are taken.",
     "faithfulness": "How the answer changes without the first words of each map.",
     "explanations": "How much each word counts, by each map.",
