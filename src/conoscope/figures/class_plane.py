@@ -30,7 +30,7 @@ OTHER = "other classes"
 ANSWERS = {"right": 0.7, "wrong": 0.0}
 """How full the mark of an example is, by what the model answers."""
 MARKS = {
-    "example": "A mark is what the classifier reads of one example; colour and shape are its class.",
+    "example": "A mark is the vector of one example; colour and shape are its class.",
     "wrong": "Hollow marks are examples for which the model answers another class.",
     "shared": f"Of more than {CLASSES} classes those with fewest examples share a grey mark.",
 }
