@@ -2,6 +2,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import install_import_hook
 
@@ -15,7 +16,6 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from playwright.sync_api import Browser, sync_playwright
 from transformers.utils import logging
 
 from conoscope.corpora import Corpus, Example, load_corpus
@@ -32,8 +32,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[Any]:
     """A browser without a window."""
+    from playwright.sync_api import sync_playwright
+
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip(f"no browser is installed; looked for {', '.join(BROWSERS)}")

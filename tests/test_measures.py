@@ -12,9 +12,13 @@ import torch
 from architectures import SHAPES, padded, tiny
 from conoscope import wiring
 from conoscope.batches import Batch
+from conoscope.callback import geometry
 from conoscope.capture import Trace, traces_of
+from conoscope.compare import compare
 from conoscope.corpora import Corpus, Example
 from conoscope.errors import CaptureError, MeasureError, ModelError
+from conoscope.explaining import explain
+from conoscope.explaining.erasing import Eraser
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE, request
 from conoscope.pipeline import Options, measure
@@ -348,6 +352,15 @@ def test_a_model_that_overflows_is_refused_whichever_sentence_does_it(pure: Load
         for order in (texts, texts[::-1]):
             with pytest.raises(ModelError, match=r"answers examples:\d with NaN or infinity in torch.float64; give"):
                 measure(pure, order, options=Options(batch_size=1))
+        labelled = Corpus.of([replace(example, label="negative") for example in texts])
+        for ask in (
+            lambda: compare([pure], labelled),
+            lambda: list(explain(pure, texts, ["gradient"])),
+            lambda: Eraser(pure, pure.batcher(labelled), 2, None).probabilities(texts),
+            lambda: geometry(pure.module, pure.tokenizer, labelled),
+        ):
+            with pytest.raises(ModelError, match=r"answers .* with NaN or infinity in torch.float64"):
+                ask()
     finally:
         with torch.no_grad():
             pure.module.embedding.weight[word] = kept

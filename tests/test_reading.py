@@ -1,7 +1,9 @@
 """Where the class is read: every supported type answers as plain transformers does for the text alone, whatever the batch."""
 
+import json
 import runpy
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,23 +13,27 @@ import torch
 from huggingface_hub.errors import StrictDataclassFieldValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from conoscope.capture import Capture
+from conoscope.cli import main
 from conoscope.corpora import Corpus, Example
 from conoscope.loading import LoadedModel
+from conoscope.pipeline import Options, measure
+from conoscope.reading import Reading, reading_of
 from conoscope.traces import Answer
+from conoscope.training import Training, train
 
 ROOT = Path(__file__).parents[1]
 SUPPORTED = runpy.run_path(str(ROOT / "benchmarks" / "supported.py"))
 CAPTURED = [
     cells[0]
-    for line in (ROOT / "docs" / "supported.md").read_text().splitlines()
+    for line in (ROOT / "docs" / "supported.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("|") and (cells := [cell.strip() for cell in line.split("|")[1:-1]])[1] in ("on the interface", "followed")
 ]
 PAD, END, UNKNOWN, OTHER = "<pad>", "<end>", "<unknown>", "<other>"
 WORDS = {word: number for number, word in enumerate([PAD, "<begin>", END, UNKNOWN, OTHER, *(f"w{n}" for n in range(5, 99))])}
-LENGTHS = (1, 3, 4, 6, 7, 9, 12, 30)
+LENGTHS = (1, 4, 6, 9, 30)
 LONGEST = 14
 
 
@@ -123,3 +129,151 @@ def assert_read_where_the_model_reads(module: PreTrainedModel, answers: list[Ans
             found |= dict(zip(answer.batch.ids, head(answer.hidden).detach(), strict=True))
     if found:
         assert_same(found, expected)
+
+
+def decoder(named: int | None = None) -> PreTrainedModel:
+    found: PreTrainedModel = SUPPORTED["built"]("gpt2")
+    found.config.pad_token_id = named
+    return found
+
+
+def test_a_last_token_is_told_from_one_that_is_not_padding() -> None:
+    ids = torch.tensor([[5, 6, 2, 2, 9], [2, 2, 2, 9, 9], [7, 2, 8, 2, 2]])
+    real = torch.tensor([[True] * 4 + [False], [True] * 3 + [False] * 2, [True] * 5])
+    assert Reading("unpadded", pad=2).at(ids, real).tolist() == [1, 0, 2]
+    assert Reading("unpadded", pad=None).at(ids, real).tolist() == Reading("last").at(ids, real).tolist() == [3, 2, 4]
+    assert Reading("first").at(ids, real.flip(-1)).tolist() == [1, 2, 0]
+    assert Reading("several").at(ids, real).tolist() == Reading().at(ids, real).tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bert", Reading("first", "right", 0)),
+        ("gpt2", Reading("unpadded", "right", 0)),
+        ("xlnet", Reading("last", "left", 0)),
+        ("eurobert", Reading("several", "right", 0)),
+        ("convbert", Reading("first", None, 0)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_found_of_a_model_in_any_type_of_numbers(name: str, expected: Reading, dtype: torch.dtype) -> None:
+    module = SUPPORTED["built"](name).to(dtype).train()
+    assert reading_of(module) == expected
+    assert module.training
+
+
+@pytest.mark.parametrize("pad", [None, -1, 10**9])
+def test_texts_that_leave_no_token_to_pad_with_are_read_by_their_length(pad: int | None) -> None:
+    loaded = LoadedModel(decoder(pad), tokenizer(None), "tiny", ("a", "b", "c"))
+    every = list(WORDS)
+    texts = ("w5", "w5 w6", "w7 w8", " ".join(every[:49]), " ".join(every[49:]))
+    examples = [Example(text, id=str(number)) for number, text in enumerate(texts)]
+    batches = list(loaded.batcher(Corpus.of([])).batches(examples, 5))
+    assert [len(batch.ids) for batch in batches] == [1, 2, 1, 1]
+    for batch in batches:
+        for name, logits in zip(batch.ids, loaded.answer(batch), strict=True):
+            with torch.no_grad():
+                plain = loaded.module(**loaded.tokenizer(texts[int(name)], return_tensors="pt")).logits[0]
+            torch.testing.assert_close(logits, plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("one padding token", None),
+        ("no padding token", "names no padding token; the class is read at the last token"),
+        ("padded with the end", None),
+        (
+            "padded with the end, which ends every text",
+            "ends every text with the padding token; the class is read at the token before",
+        ),
+        (
+            "padded with another token than the tokenizer's",
+            "names the padding token 0 and its tokenizer 4; texts are padded with 0",
+        ),
+        ("a padding token that the model does not have", "names the padding token 500, which it does not have"),
+    ],
+)
+def test_what_a_model_leaves_in_doubt_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, said: str | None
+) -> None:
+    named, pad, ends = CASES[case]
+    decoder(named).save_pretrained(tmp_path / "model")
+    tokenizer(pad, ends).save_pretrained(tmp_path / "model")
+    rows = [json.dumps({"text": example.text, "label": "0"}) + "\n" for example in texts()]
+    (tmp_path / "texts.jsonl").write_text("".join(rows), encoding="utf-8")
+    source = [str(tmp_path / "model"), str(tmp_path / "texts.jsonl"), "--max-length", str(LONGEST)]
+    assert main(["measure", *source, "-m", "attention_entropy", "-o", str(tmp_path / "out")]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "padding token" in line]
+    assert len(lines) == (said is not None)
+    notes = json.loads((tmp_path / "out" / "provenance.json").read_text(encoding="utf-8"))["notes"]
+    assert [f"conoscope: {note}" for note in notes if "padding token" in note] == lines
+    assert all(said is not None and said in line for line in lines)
+
+
+def test_an_encoder_is_in_no_doubt_without_a_padding_token() -> None:
+    module = SUPPORTED["built"]("bert")
+    module.config.pad_token_id = None
+    assert LoadedModel(module, tokenizer(None), "tiny").notes == ()
+
+
+def test_a_run_counts_the_labelled_texts_and_those_answered_right(tmp_path: Path) -> None:
+    loaded = LoadedModel(decoder(WORDS[END]), tokenizer(END), "tiny", ("LABEL_0", "LABEL_1", "LABEL_2"))
+    said = {example.id: int(alone(loaded.module, loaded.tokenizer, example).argmax()) for example in texts()}
+    labels = {name: str((answer + (int(name) % 3 == 0)) % 3) for name, answer in said.items()}
+    marked = [replace(example, label=labels[example.id]) for example in texts()]
+    corpus = Corpus.of([*marked, Example("w5 w6", id="unlabelled")])
+    options = Options(max_length=LONGEST, batch_size=4)
+    whole = measure(loaded, corpus, ["attention_entropy"], options).provenance["seen"]
+    right = sum(int(name) % 3 != 0 for name in said)
+    assert (whole["examples"], whole["labelled"], whole["correct"]) == (len(marked) + 1, len(marked), right)
+    parts = [measure(loaded, corpus, ["attention_entropy"], replace(options, shard=(n, 2))) for n in (1, 2)]
+    assert (parts[0] + parts[1]).provenance["seen"] == whole
+
+
+def test_a_decoder_whose_tokenizer_has_a_cls_is_read_where_it_reads() -> None:
+    loaded = LoadedModel(decoder(0), tokenizer(PAD), "tiny", ("a", "b", "c"))
+    loaded.tokenizer.cls_token = "<begin>"
+    batch = loaded.batcher(Corpus.of([])).batch([Example("<begin> w5 w6"), Example("<begin> w7")])
+    assert batch.cls.tolist() == [2, 1]
+
+
+KEYS = ("n_positions", "max_position_embeddings", "n_ctx", "pad_token_id", "num_labels", "id2label")
+ODD = (None, 0, -1, 10**30, 2.5, "many", float("nan"))
+
+
+@pytest.mark.parametrize("value", ODD, ids=str)
+@pytest.mark.parametrize("key", [*KEYS, "model_max_length"])
+def test_an_odd_number_in_a_configuration_is_no_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: Any
+) -> None:
+    decoder(0).save_pretrained(tmp_path / "model")
+    tokenizer(PAD).save_pretrained(tmp_path / "model")
+    path = tmp_path / "model" / ("config.json" if key in KEYS else "tokenizer_config.json")
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), key: value}), encoding="utf-8")
+    (tmp_path / "texts.jsonl").write_text('{"text": "w5 w6"}\n{"text": "w5 w6 w7"}\n', encoding="utf-8")
+    code = main(["measure", str(tmp_path / "model"), str(tmp_path / "texts.jsonl"), "-m", "attention_entropy"])
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("conoscope:")]
+    assert code == 0 or (code == 2 and len(told) == 1)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "xlnet", "convbert"])
+@pytest.mark.parametrize(
+    "case", ["no padding token", "padded with the end, which ends every text", "ends every text, no padding token"]
+)
+def test_a_model_that_was_trained_here_answers_the_same_in_plain_transformers(tmp_path: Path, name: str, case: str) -> None:
+    """The loss that training reports of the test texts, in padded batches, is that of plain transformers on each text alone."""
+    module: PreTrainedModel = SUPPORTED["built"](name)
+    module.config.pad_token_id, pad, ends = CASES[case]
+    module.save_pretrained(tmp_path / "begin")
+    tokenizer(pad, ends).save_pretrained(tmp_path / "begin")
+    labelled = Corpus.of([replace(example, label=str(number % 2)) for number, example in enumerate(texts())])
+    settings = Training(checkpoint=str(tmp_path / "begin"), epochs=1, batch_size=8, device="cpu", max_length=LONGEST, rate=1e-4)
+    trained = train({"train": labelled, "validation": labelled, "test": labelled}, tmp_path / "run", settings)
+    plain = AutoModelForSequenceClassification.from_pretrained(tmp_path / "run").eval()
+    tokenize = AutoTokenizer.from_pretrained(tmp_path / "run")
+    assert plain.config.pad_token_id == tokenize.pad_token_id is not None
+    logits = torch.stack([alone(plain, tokenize, example) for example in texts()])
+    loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)) % 2)
+    assert trained.scores["test"]["loss"] == pytest.approx(float(loss), rel=1e-3)

@@ -62,7 +62,9 @@ class Result:
         return self.tables[name]
 
     def __add__(self, other: "Result") -> "Result":
-        return Result(self.tally + other.tally, joined(self.provenance, other.provenance))
+        # First, whether they go together at all: sums of different models need not have the same shape.
+        whole = joined(self.provenance, other.provenance)
+        return Result(self.tally + other.tally, whole)
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, provenance.json, and the sums that `merge` adds up."""
