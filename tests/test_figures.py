@@ -50,15 +50,22 @@ def test_the_spec_is_vega_lite() -> None:
     assert "vega-lite" in json.loads(positions(5, 4).to_json())["$schema"]
 
 
-def test_the_figure_of_capacity_shows_the_last_layer_with_both_bounds(pure: LoadedModel, tmp_path: Path) -> None:
+def test_the_figure_of_capacity_is_of_three_classes_or_more_and_shows_the_last_layer_with_both_bounds(
+    pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     texts = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]
+    measure(pure, texts, ["capacity"], out=tmp_path / "two")
+    assert main(["figure", "capacity", str(tmp_path / "two"), "-o", str(tmp_path / "capacity.json")]) == 2
+    assert "there is nothing to draw capacity from" in capsys.readouterr().err
+    texts = [*texts, Example("the bill was high", "dear")]
     measure(pure, texts, ["capacity"], out=tmp_path / "out")
     assert main(["figure", "capacity", str(tmp_path / "out"), "-o", str(tmp_path / "capacity.json")]) == 0
     spec = json.loads((tmp_path / "capacity.json").read_text(encoding="utf-8"))
     assert [layer["encoding"]["y"]["field"] for layer in spec["layer"]] == ["value", "simplex", "random", "value"]
     (rows,) = spec["datasets"].values()
     assert {row["layer"] for row in rows} == {3}
-    assert {row["simplex"] for row in rows} == {-1.0}
+    assert {row["classes"]: row["simplex"] for row in rows} == {2: -1.0, 3: -0.5}
+    assert "bound" in json.dumps(spec["layer"][1]["encoding"]["strokeDash"])
 
 
 def test_a_figure_of_capacity_without_a_folder_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,6 @@ TOKENS = {
     "special": "other special tokens",
     "punctuation": "punctuation",
     "other": "other tokens",
-    "all": "all tokens",
 }
 """Kinds of tokens as they are named in figures; [CLS] and [SEP] are what begins and ends a text, whatever a model calls them."""
 

@@ -92,7 +92,7 @@ def _told(drawn: "pd.DataFrame", of: str) -> list[Any]:
     import altair as alt
 
     bounds = ["share", *(name for name in ("low", "high") if drawn[name][drawn["of"] == of].notna().any())]
-    told = [alt.Tooltip("what", title="share of"), alt.Tooltip("kind", title="direction")]
+    told: list[Any] = [alt.Tooltip("what", title="share of"), alt.Tooltip("kind", title="direction")]
     told += [alt.Tooltip(f"{name}:Q", format=".3f") for name in bounds]
     if of == PERMUTED and "p" in drawn:
         told.append(alt.Tooltip("observed:Q", title="the same of the true labels", format=".3f"))
@@ -110,13 +110,16 @@ def _marks_of(frame: "pd.DataFrame") -> "pd.DataFrame":
     frame = frame.assign(kind=kinds, **{name: frame.get(name) for name in ("low", "high")})
     # Of permuted labels the score is a median, and to answer as the model would mean nothing.
     permuted = (frame["control"] == "shuffled").to_numpy()
-    error = NORMAL * frame["sd"].astype(float) / frame["n"].astype(float) ** 0.5
     parts = []
     for of in MARKS:
-        share = frame["value" if of == PERMUTED else of].astype(float)
         rows = frame[permuted if of == PERMUTED else ~permuted if of in ("value", "agreement") else slice(None)]
+        share = rows["value" if of == PERMUTED else of].astype(float).to_numpy()
+        error = (NORMAL * rows["sd"].astype(float) / rows["n"].astype(float) ** 0.5).to_numpy()
         ends = {name: (share + side * error).clip(0, 1) for name, side in (("low", -1), ("high", 1))} if of == "value" else {}
-        kept = {name: rows[name].astype(float) if of == PERMUTED else ends.get(name, float("nan")) for name in ("low", "high")}
+        kept = {
+            name: rows[name].astype(float).to_numpy() if of == PERMUTED else ends.get(name, float("nan"))
+            for name in ("low", "high")
+        }
         parts.append(rows.assign(of=of, what=MARKS[of][0], share=share, **kept))
     long = pd.concat(parts).dropna(subset="share").round({"share": DIGITS, "low": DIGITS, "high": DIGITS})
     return long[["panel", "kind", "of", "what", "share", "low", "high", "n", *more]]

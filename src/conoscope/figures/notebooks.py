@@ -1,7 +1,6 @@
 """Charts in notebooks: as Altair shows them, but no text of theirs can end the script that they stand in."""
 
 import json
-from functools import cache
 from typing import Any
 
 from conoscope.figures.embedding import script_text
@@ -24,15 +23,16 @@ class Shown:
         return (kept, *found[1:]) if isinstance(found, tuple) else kept
 
 
+CLASSES: dict[str, Any] = {}
+"""Of each kind of chart the class that shows itself so; it has the name that Altair gives it."""
+
+
 def shown(chart: Any) -> Any:
     """The same chart, which shows itself so."""
     if not isinstance(chart, Shown):
+        kind = type(chart)
+        if kind.__name__ not in CLASSES:
+            CLASSES[kind.__name__] = type(kind.__name__, (Shown, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
         # Altair's own assignment would make it an attribute of the chart.
-        object.__setattr__(chart, "__class__", _shown(type(chart)))
+        object.__setattr__(chart, "__class__", CLASSES[kind.__name__])
     return chart
-
-
-@cache
-def _shown(kind: type) -> type:
-    """The class of such charts, whose name Altair shows."""
-    return type(kind.__name__, (Shown, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})

@@ -178,7 +178,8 @@ def medoid(units: Float[Tensor, "n d"], names: Sequence[str]) -> int:
     means, best = cosines.sum(-1) / (len(units) - 1), torch.arange(len(units))
     for scores in (_median_of_others(cosines), means):
         best = best[scores[best] >= scores[best].max() - ROUNDING]
-    return min(best.tolist(), key=lambda at: names[at])
+    left: list[int] = best.tolist()
+    return min(left, key=lambda at: names[at])
 
 
 def _median_of_others(cosines: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:

@@ -169,7 +169,8 @@ def _spread(trace: Trace, site: str, heads: int, mask: str, row: int) -> Float[T
     assert whole is not None
     x = whole[row][mask_of(trace.batch, mask)[row]].double().unflatten(-1, (heads, -1))
     apart = x - x[:1]
-    return (apart - apart.mean(0)).square().sum((0, 2))
+    found: Tensor = (apart - apart.mean(0)).square().sum((0, 2))
+    return found
 
 
 @quantity()
