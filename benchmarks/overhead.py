@@ -123,7 +123,7 @@ def seconds(run: Callable[[], None]) -> float:
 
 def peak_mib(side: str) -> float:
     command = [sys.executable, __file__, *sys.argv[1:], "--peak", side]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return float(subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout)
 
 
 def print_peak(side: str, arguments: argparse.Namespace) -> None:
@@ -132,7 +132,7 @@ def print_peak(side: str, arguments: argparse.Namespace) -> None:
         seconds(run)
     on_gpu = arguments.device != "cpu"
     # Not getrusage: its peak is inherited from the process that started this one.
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
     print(torch.cuda.max_memory_allocated() / 2**20 if on_gpu else int(status["VmHWM"].split()[0]) / 1024)
 
 
@@ -188,7 +188,8 @@ def main() -> None:
         versions = {"torch": torch.__version__, "transformers": transformers.__version__, "python": platform.python_version()}
         command = " ".join(["python", "benchmarks/overhead.py", *sys.argv[1:]])
         arguments.json.write_text(
-            json.dumps({"command": command, "device": device, "versions": versions, "rows": rows}, indent=1) + "\n"
+            json.dumps({"command": command, "device": device, "versions": versions, "rows": rows}, indent=1) + "\n",
+            encoding="utf-8",
         )
     for row in rows:
         if row["side"] == "all":

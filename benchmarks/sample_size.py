@@ -45,7 +45,7 @@ def main() -> None:
         ]
     if arguments.json:
         command = " ".join(["python", "benchmarks/sample_size.py", *sys.argv[1:]])
-        arguments.json.write_text(json.dumps({"command": command, "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"command": command, "rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

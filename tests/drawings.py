@@ -6,8 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from conoscope.corpora import load_corpus
 from conoscope.figures import FIGURES, spec, svg
 from conoscope.figures.base import Tables
+from conoscope.figures.words import HUMAN
+from conoscope.loading import LoadedModel
+from conoscope.pipeline import measure
 
 HOSTILE = [
     "x" * 10_000,
@@ -20,8 +24,38 @@ HOSTILE = [
     "a\nb\x1b[31m",
     "null",
 ]
+MEASURES = [
+    "attention_entropy", "capacity", "class_cones", "class_maps:heads=1.1", "cone_index", "directionality", "effective_rank",
+    "frequency", "gates", "heads", "intra_sim", "mixing", "norms", "self_sim", "sim", "stream", "vector_norms",
+]  # fmt: skip
+GUESS = "WARN Detected faceted independent scales"
+"""What Vega-Lite says of panels whose rows are their own, as the cases of each claim are: it takes them to be of one table."""
 BUDGET, WIDEST = 250_000, 760
 """Bytes that a figure may take of a page, live and as a picture together, and its pixels."""
+
+
+def every_table(model: LoadedModel) -> dict[str, pd.DataFrame]:
+    """A table for every figure, those of measures by that model on a few texts."""
+    measured = measure(model, load_corpus("bistro:test").first(24), MEASURES).tables
+    judged = pd.DataFrame(
+        {"map": ["attention", "norms", "random"], "average": "macro", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9}
+    )
+    words = pd.DataFrame({"word": ["good", "soup"], "place": [0, 1], "value": [0.5, None], "example": "one", "label": "positive"})
+    maps = pd.concat([words.assign(map=name, predicted="negative") for name in ("attention", "norms", HUMAN)])
+    return {
+        **measured,
+        "plausibility": judged.assign(metric="auroc"),
+        "faithfulness": judged.assign(metric="sufficiency"),
+        "explanations": maps,
+        "study.published": pd.DataFrame(
+            {"what": ["one", "two"], "corpus": "c", "quantity": "sim", "published": [0.5, 0.7], "ours": [0.4, 0.6], "sd": 0.1,
+             "n": 5, "holds": "yes"}
+        ),
+        "study.claims": pd.DataFrame(
+            {"claim": "c", "case": ["one", "two"], "bound": 0.0, "mean": [0.1, -0.1], "low": [0.05, -0.2], "high": [0.2, 0.1],
+             "above": 5, "seeds": 5, "answer": ["yes", "unclear"]}
+        ),
+    }  # fmt: skip
 
 
 def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:

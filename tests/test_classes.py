@@ -117,14 +117,67 @@ def test_held_out_directions_are_made_of_the_other_half() -> None:
             )
 
 
+def test_centred_quantiles_are_of_cosines_around_the_mean_of_the_representatives() -> None:
+    x, gold, predicted = items = cloud()
+    x[:] += 20
+    u, half, first = unit(x), halves(len(x)), firsts(gold, predicted)
+    frame = tables(items)["class_cones"]
+    made = {
+        "held_out": [np.stack([unit(u[(gold == c) & (half == h)].sum(0)) for c in range(CLASSES)]) for h in (1, 0)],
+        "first": [u[first], u[first]],
+    }
+    for kind, of_halves in made.items():
+        for c in range(CLASSES):
+            for g in range(CLASSES):
+                each = []
+                for i in range(len(x)):
+                    if gold[i] == g and not (kind == "first" and i == first[c]):
+                        directions = of_halves[half[i]]
+                        m = directions.mean(0)
+                        each.append(unit(u[i] - m) @ unit(directions[c] - m))
+                row = select(frame, representative=kind, class_=str(c), gold=str(g))
+                assert row["q05"] > 0.9
+                for name, level in (("centred_q05", 0.05), ("centred_q50", 0.5), ("centred_q95", 0.95)):
+                    assert row[name] == pytest.approx(np.quantile(each, level), abs=1e-9)
+    assert frame[frame["representative"].isin(["mean", "medoid"])]["centred_q50"].isna().all()
+
+
+def test_one_class_has_nothing_to_be_centred_on() -> None:
+    x, gold, predicted = cloud()
+    frame = tables((x, np.zeros_like(gold), np.zeros_like(predicted)))["class_cones"]
+    assert frame["q50"].notna().any()
+    assert frame["centred_q50"].isna().all()
+
+
+def test_with_a_class_in_one_half_alone_held_out_cosines_are_those_of_the_other_half() -> None:
+    x, gold, predicted = cloud()
+    half, u = halves(len(x)), unit(x)
+    gold = np.where(half == 0, gold % 2, gold)
+    assert (gold == 2).any()
+    frame = tables((x, gold, predicted))["class_cones"]
+    for c in range(CLASSES):
+        for g in range(CLASSES):
+            each = []
+            for i in (i for i in range(len(x)) if gold[i] == g):
+                members = u[(gold == c) & (half != half[i])]
+                each += [u[i] @ unit(members.sum(0))] if len(members) else []
+            row = select(frame, representative="held_out", class_=str(c), gold=str(g))
+            assert row["n"] == len(each)
+            if each:
+                assert row["value"] == pytest.approx(np.mean(each), abs=1e-9)
+                assert row["q50"] == pytest.approx(np.median(each), abs=1e-9)
+            else:
+                assert np.isnan(row["q50"])
+
+
 def test_the_medoid_is_the_member_with_the_largest_median_cosine() -> None:
     x, gold, _ = items = cloud()
     u = unit(x)
     frame = tables(items)["class_cones"]
     for c in range(CLASSES):
         members = [i for i in range(len(x)) if gold[i] == c]
-        best = max(members, key=lambda i: lower_median([u[i] @ u[j] for j in members if j != i]))
-        assert members[medoid(torch.tensor(u[members]))] == best
+        best = max(members, key=lambda i: np.median([u[i] @ u[j] for j in members if j != i]))
+        assert members[medoid(torch.tensor(u[members]), [f"example {i}" for i in members])] == best
         for g in range(CLASSES):
             each = [u[i] @ u[best] for i in range(len(x)) if gold[i] == g and i != best]
             row = select(frame, representative="medoid", class_=str(c), gold=str(g))
@@ -132,8 +185,35 @@ def test_the_medoid_is_the_member_with_the_largest_median_cosine() -> None:
             assert row["n"] == len(each)
 
 
-def lower_median(values: list[float]) -> float:
-    return sorted(values)[(len(values) - 1) // 2]
+def naive_medoid(u: np.ndarray, names: list[str]) -> int:
+    """Loops: the largest median, then the largest mean, each up to 1e-6, then the first name."""
+    left = list(range(len(u)))
+    for score in (np.median, np.mean):
+        of = {i: score([u[i] @ u[j] for j in range(len(u)) if j != i]) for i in left}
+        left = [i for i in left if of[i] >= max(of.values()) - 1e-6]
+    return min(left, key=lambda i: names[i])
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9])
+def test_the_medoid_is_the_same_in_any_order_of_examples_and_coordinates_and_under_rounding(count: int) -> None:
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        # Of two vectors each has the same cosine with the other; those that are there twice are alike with all others.
+        u = unit(draw.normal(size=(count, 4))[draw.integers(count, size=count)] + 2)
+        names = [f"text {number}" for number in draw.permutation(count)]
+        expected = names[naive_medoid(u, names)]
+        for _ in range(5):
+            order, heads = draw.permutation(count), draw.permutation(4)
+            noisy = unit(u[order][:, heads] + 1e-8 * draw.normal(size=u.shape))
+            assert [names[i] for i in order][medoid(torch.tensor(noisy), [names[i] for i in order])] == expected
+
+
+def test_examples_like_the_medoid_are_scored_with_it_and_it_alone_is_left_out() -> None:
+    x, gold, predicted = cloud(12)
+    x[gold == 0] = x[gold == 0][0]
+    frame = tables((x, gold, predicted), (12,))["class_cones"]
+    for kind in ("medoid", "first"):
+        assert select(frame, representative=kind, class_="0", gold="0")["n"] == (gold == 0).sum() - 1
 
 
 def test_cosines_between_representatives_equal_theirs() -> None:
@@ -211,6 +291,16 @@ def test_nearest_and_farthest_examples_are_named() -> None:
                 assert row["example"] == f"example {i}"
                 assert row["gold"] == str(gold[i])
                 assert row["value"] == pytest.approx(u[i] @ u[first[c]], abs=1e-9)
+
+
+def test_of_equally_near_examples_the_first_names_are_shown_whatever_rounding_does() -> None:
+    x, gold, predicted = cloud(12)
+    x[1:] = x[1] + 1e-9 * np.random.default_rng(0).normal(size=x[1:].shape)
+    frame = tables((x, gold, predicted), (12,))["class_cones.examples"]
+    shown = frame[(frame["site"] == "hidden") & (frame["representative"] == "mean") & (frame["side"] == "nearest")]
+    for name, one in shown.groupby("class"):
+        # A class that the one other example is in has another direction for each of its own.
+        assert name == str(gold[0]) or list(one["example"]) == sorted(f"example {number}" for number in range(1, 12))[:5]
 
 
 @pytest.mark.parametrize("sizes", [(40,), (1, 2, 3, 34), (39, 1)])

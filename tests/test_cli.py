@@ -21,7 +21,7 @@ from conoscope.training import Training
 
 
 def python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8").stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -72,7 +72,7 @@ def test_measure_prints_tables_and_writes_parquet_csv_and_provenance(
     pd.testing.assert_frame_equal(
         frame, pd.read_csv(out / "sim.csv", dtype={"head": "Int64", "layer": "Int64", "n": "Int64"}), check_dtype=False
     )
-    provenance = json.loads((out / "provenance.json").read_text())
+    provenance = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
     assert json.loads(pq.read_schema(out / "sim.parquet").metadata[b"conoscope"]) == provenance
     assert provenance["model"]["hash"]
     expected = {
@@ -112,25 +112,27 @@ def test_an_output_folder_with_other_results_is_refused_and_left_alone(
     command = ["measure", str(model), "bistro:test", "-m", "sim", "-o", str(out), "--limit"]
     assert main([*command, "5"]) == 0
     assert main([*command, "5"]) == 0
-    before = (out / "sim.csv").read_text()
+    before = (out / "sim.csv").read_text(encoding="utf-8")
     capsys.readouterr()
     assert "holds other results" in refusal(capsys, *command, "6")
-    assert (out / "sim.csv").read_text() == before
+    assert (out / "sim.csv").read_text(encoding="utf-8") == before
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
     assert "holds files that are not conoscope's" in refusal(capsys, "measure", model, "bistro:test", "-o", tmp_path / "mine")
 
 
 def test_a_file_with_named_columns_is_measured(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "reviews.csv").write_text("review,mood\nthe soup was cold,negative\nthe soup was good,positive\n")
+    (tmp_path / "reviews.csv").write_text(
+        "review,mood\nthe soup was cold,negative\nthe soup was good,positive\n", encoding="utf-8"
+    )
     assert main(["measure", str(model), str(tmp_path / "reviews.csv"), "--text", "review", "--label", "mood", "-m", "sim"]) == 0
     assert "sim, by layer" in capsys.readouterr().out
 
 
 def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "odd.csv").write_text("text,label\nfine soup,neutral\n")
-    (tmp_path / "row.csv").write_text("text,label\nfine soup,positive\n,negative\n")
+    (tmp_path / "empty.csv").write_text("", encoding="utf-8")
+    (tmp_path / "odd.csv").write_text("text,label\nfine soup,neutral\n", encoding="utf-8")
+    (tmp_path / "row.csv").write_text("text,label\nfine soup,positive\n,negative\n", encoding="utf-8")
     assert "no corpus 'nowhere'" in refusal(capsys, "measure", model, "nowhere:test")
     assert "no split 'dev'" in refusal(capsys, "measure", model, "bistro:dev")
     assert "has no column 'review'" in refusal(capsys, "measure", model, tmp_path / "odd.csv", "--text", "review")
@@ -176,7 +178,7 @@ def test_a_model_without_attention_is_refused_with_what_is_supported(
 def test_text_that_would_steer_a_terminal_is_not_printed_as_such(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "a.csv").write_text("text,label\nfine soup,\x1b[31mred\n")
+    (tmp_path / "a.csv").write_text("text,label\nfine soup,\x1b[31mred\n", encoding="utf-8")
     assert "\x1b" not in refusal(capsys, "measure", model, tmp_path / "a.csv")
 
 
@@ -207,11 +209,11 @@ def test_the_same_name_with_other_content_or_columns_is_another_corpus(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = tmp_path / "a.csv", tmp_path / "out"
-    path.write_text("text,other\nthe soup was cold,we loved the bread\n")
+    path.write_text("text,other\nthe soup was cold,we loved the bread\n", encoding="utf-8")
     assert main(["measure", str(model), str(path), "-o", str(out)]) == 0
     capsys.readouterr()
     assert "holds other results (corpus fingerprint" in refusal(capsys, "measure", model, path, "--text", "other", "-o", out)
-    path.write_text("text,other\nthe soup was warm,we loved the bread\n")
+    path.write_text("text,other\nthe soup was warm,we loved the bread\n", encoding="utf-8")
     assert "holds other results (corpus fingerprint" in refusal(capsys, "measure", model, path, "-o", out)
     assert main(["measure", str(model), "bistro:test", "--limit", "3", "-o", str(tmp_path / "b")]) == 0
     capsys.readouterr()
@@ -224,8 +226,8 @@ def test_results_of_different_models_do_not_merge(model: Path, tmp_path: Path, c
     other.mkdir()
     for path in model.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
-    config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps({**config, "num_attention_heads": 1}))
+    config = json.loads((other / "config.json").read_text(encoding="utf-8"))
+    (other / "config.json").write_text(json.dumps({**config, "num_attention_heads": 1}), encoding="utf-8")
     for number, folder in enumerate((model, other), 1):
         command = ["measure", str(folder), "bistro:test", "--limit", "4", "--shard", f"{number}/2"]
         assert main([*command, "-o", str(tmp_path / f"part-{number}")]) == 0
@@ -241,17 +243,17 @@ def test_texts_that_were_cut_off_are_counted(model: Path, tmp_path: Path, capsys
 
 @pytest.mark.parametrize("content", ["{}", "[]", "null", "not json", '{"model": 3}'])
 def test_a_foreign_provenance_is_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
-    (tmp_path / "provenance.json").write_text(content)
+    (tmp_path / "provenance.json").write_text(content, encoding="utf-8")
     assert "no provenance can be read" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "-o", tmp_path)
 
 
 def test_sums_that_are_not_ours_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "tally.json").write_text('{"format": 1}')
+    (tmp_path / "tally.json").write_text('{"format": 1}', encoding="utf-8")
     assert "no results can be read" in refusal(capsys, "merge", tmp_path, "-o", tmp_path / "out")
 
 
 def test_an_output_path_that_cannot_be_is_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("x")
+    (tmp_path / "file").write_text("x", encoding="utf-8")
     for out in (tmp_path / "file", tmp_path / ("x" * 300)):
         assert "cannot make the folder" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "-o", out)
     assert "no corpus 'xxx" in refusal(capsys, "measure", model, "x" * 300)

@@ -9,33 +9,78 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from conoscope.cli import main
-from conoscope.compare import compare, mcnemar, predictions
+from conoscope.compare import _tables, compare, mcnemar, predictions
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import CorpusError, ModelError
 from conoscope.loading import LoadedModel, load_model
-from conoscope.scores import accuracy, confusion, macro_f1, per_class
+from conoscope.resampling import INTERVAL, weightings_within
+from conoscope.scores import accuracy, confusion, f1_of, macro_f1, mean_f1, per_class
 
 
 @pytest.mark.parametrize("classes", [2, 5])
 def test_scores_are_those_of_scikit_learn(classes: int) -> None:
     chance = np.random.default_rng(0)
-    for _ in range(20):
-        true, predicted = chance.integers(classes, size=(2, 30))
+    for count in (30, 3) * 10:
+        true, predicted = chance.integers(classes, size=(2, count))
         every = list(range(classes))
         assert accuracy(predicted, true) == pytest.approx(accuracy_score(true, predicted))
-        assert macro_f1(predicted, true, classes) == pytest.approx(
-            f1_score(true, predicted, labels=every, average="macro", zero_division=0)
-        )
+        assert macro_f1(predicted, true, classes) == pytest.approx(f1_score(true, predicted, average="macro", zero_division=0))
         assert (confusion(predicted, true, classes) == confusion_matrix(true, predicted, labels=every)).all()
 
 
 def test_what_was_found_of_each_class_and_of_one_that_is_not_there() -> None:
     found = per_class(np.array([0, 1, 1, 0]), np.array([0, 0, 1, 0]), ["a", "b", "c"])
     assert found == {"a": pytest.approx(2 / 3), "b": 1.0, "c": None}
+
+
+def test_a_class_that_is_neither_there_nor_predicted_has_no_f1() -> None:
+    found = f1_of(confusion(np.array([0, 1, 0]), np.array([0, 0, 0]), 4))
+    assert found[:2].tolist() == [pytest.approx(0.8), 0.0]
+    assert np.isnan(found[2:]).all()
+    assert macro_f1(np.array([0, 1, 0]), np.array([0, 0, 0]), 4) == pytest.approx(0.4)
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=25).filter(any), st.integers(0, 5))
+@settings(max_examples=25, deadline=None)
+def test_a_perfect_classifier_is_perfect_in_every_resample(sizes: list[int], more: int) -> None:
+    true = np.repeat(np.arange(len(sizes)), sizes)
+    (row,) = _tables(["perfect"], true[None], true, len(sizes) + more).scores.to_dict("records")
+    assert (row["macro_f1"], row["macro_f1_low"], row["macro_f1_high"]) == (1, 1, 1)
+    assert (row["accuracy"], row["accuracy_low"], row["accuracy_high"]) == (1, 1, 1)
+
+
+def test_the_interval_of_macro_f1_covers_at_about_its_rate_with_many_small_classes() -> None:
+    chance, classes, each, right, trials = np.random.default_rng(1), 20, 5, 0.7, 200
+    table = np.full((classes, classes), (1 - right) / (classes - 1))
+    np.fill_diagonal(table, right)
+    true = np.repeat(np.arange(classes), each)
+    truth, covered = mean_f1(table), 0
+    for _ in range(trials):
+        wrong = (true + chance.integers(1, classes, len(true))) % classes
+        predicted = np.where(chance.random(len(true)) < right, true, wrong)
+        cells = true * classes + predicted
+        drawn = [mean_f1(np.bincount(cells, w, classes**2).reshape(classes, classes)) for w in next(weightings_within(true, 300))]
+        low, high = np.quantile(drawn, INTERVAL)
+        covered += low <= truth <= high
+    # Three standard deviations of a share of 200 below .95.
+    assert covered / trials >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / trials)
+
+
+def test_weights_within_groups_add_up_to_the_groups_and_spread_as_their_means_do() -> None:
+    groups = np.array([0, 0, 1, 2, 2, 2, 2])
+    weights = np.concatenate(list(weightings_within(groups, 20_000)))
+    for group in (0, 1, 2):
+        assert weights[:, groups == group].sum(1) == pytest.approx((groups == group).sum())
+    assert weights.mean(0) == pytest.approx(1, abs=0.05)
+    values = np.array([0.0, 1, 5, 1, 2, 3, 6])
+    mean = weights[:, groups == 2] @ values[groups == 2] / 4
+    assert mean.var() == pytest.approx(values[groups == 2].var(ddof=1) / 4, rel=0.05)
 
 
 def test_mcnemar_is_the_exact_binomial_test() -> None:

@@ -633,7 +633,7 @@ def test_labels_that_are_held_back_are_no_labels(dataset: Path) -> None:
     assert [e.label for e in load_corpus(f"hub:{dataset}:test", columns())] == [None, None]
     (dataset.parent / "numbered").mkdir()
     rows = '{"sentence": "a", "label": -1}\n{"sentence": "b", "label": 3}\n'
-    (dataset.parent / "numbered" / "test.jsonl").write_text(rows)
+    (dataset.parent / "numbered" / "test.jsonl").write_text(rows, encoding="utf-8")
     numbered = load_corpus(f"hub:{dataset.parent / 'numbered'}:test", columns())
     assert (numbered.labels, [e.label for e in numbered]) == (("3",), [None, "3"])
     assert list(splits_of(f"hub:{dataset}", columns())) == ["train", "validation"]

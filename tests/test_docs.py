@@ -20,13 +20,13 @@ from conoscope.studies.pages import write_page
 from conoscope.studies.records import read_record
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 HEADINGS = ["What it measures", "Why", "Definition", "How to read it", "What it needs and costs", "Example", "Pitfalls", "Source"]
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_measure_has_a_page_with_the_fixed_headings(name: str) -> None:
-    page = (ROOT / "docs" / "measures" / f"{name}.md").read_text()
+    page = (ROOT / "docs" / "measures" / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {name}\n")
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
     assert f"docs/measures/{name}.md" in README
@@ -34,14 +34,14 @@ def test_every_measure_has_a_page_with_the_fixed_headings(name: str) -> None:
 
 @pytest.mark.parametrize("name", CORPORA)
 def test_every_corpus_has_a_section(name: str) -> None:
-    assert f"\n## {name}\n" in (ROOT / "docs" / "corpora.md").read_text()
+    assert f"\n## {name}\n" in (ROOT / "docs" / "corpora.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_on_the_page_for_reports_with_its_title_and_its_tables(name: str) -> None:
     figure = FIGURES[name]
     needs = ", ".join(f"`{need}`" for need in figure.needs)
-    assert f"\n| `{name}` | {figure.title} | {needs} |\n" in (ROOT / "docs" / "report.md").read_text()
+    assert f"\n| `{name}` | {figure.title} | {needs} |\n" in (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     assert len(figure.caption) > 80
 
 
@@ -54,21 +54,21 @@ def test_every_command_is_in_the_readme_and_every_option_says_what_it_does(name:
 
 def test_every_study_was_run_in_full_and_is_on_the_page_of_studies() -> None:
     assert {path.stem for path in (ROOT / "results").glob("*.json")} == set(STUDIES)
-    listed = (ROOT / "docs" / "studies" / "README.md").read_text()
+    listed = (ROOT / "docs" / "studies" / "README.md").read_text(encoding="utf-8")
     assert all(f"[{name}]({name}.md)" in listed for name in STUDIES)
-    assert not any(json.loads(path.read_text())["quick"] for path in (ROOT / "results").glob("*.json"))
+    assert not any(json.loads(path.read_text(encoding="utf-8"))["quick"] for path in (ROOT / "results").glob("*.json"))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.stem)
 def test_the_page_of_a_study_is_what_its_record_says(path: Path, tmp_path: Path) -> None:
     written = write_page(read_record(path), tmp_path / f"{path.stem}.md")
-    assert (ROOT / "docs" / "studies" / written.name).read_text() == written.read_text()
+    assert (ROOT / "docs" / "studies" / written.name).read_text(encoding="utf-8") == written.read_text(encoding="utf-8")
     assert all((ROOT / "docs" / "studies" / figure.name).is_file() for figure in tmp_path.glob("*.svg"))
 
 
 @pytest.mark.parametrize("name", conoscope.__all__)
 def test_every_public_name_is_on_the_page_for_python(name: str) -> None:
-    assert re.search(rf"^\| `{name}\b", (ROOT / "docs" / "python.md").read_text(), re.MULTILINE)
+    assert re.search(rf"^\| `{name}\b", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_the_tree_in_the_readme_is_true() -> None:
@@ -98,14 +98,14 @@ def beside_the_demo(tmp_path: Path, pure: LoadedModel, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("beside_the_demo")
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_python_in_the_documentation_runs(page: str) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     exec(compile(code, page, "exec"), names)
     assert {"corpus"} <= names.keys()
 
 
 def cells_of_the_notebook() -> list[dict[str, Any]]:
-    cells = json.loads((ROOT / "docs" / "example.ipynb").read_text())["cells"]
+    cells = json.loads((ROOT / "docs" / "example.ipynb").read_text(encoding="utf-8"))["cells"]
     return [cell for cell in cells if cell["cell_type"] == "code"]
 
 
@@ -128,5 +128,5 @@ def test_the_notebook_still_runs() -> None:
     "page", sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 )
 def test_links_lead_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text(encoding="utf-8")):
         assert ((ROOT / page).parent / target).exists(), target

@@ -324,7 +324,8 @@ def test_who_reads_is_told_by_the_wiring_and_else_by_cls() -> None:
     real = torch.tensor([[True, True, True], [True, True, False]])
     batch = Batch.of_ids(torch.ones(2, 3, dtype=torch.long), real, at=torch.tensor([1, -1]))
     assert readers_of(batch, "first").tolist() == [[1, 0, 0], [1, 0, 0]]
-    assert readers_of(batch, "last").tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert readers_of(batch, "last").tolist() == [[0, 1, 0], [0, 1, 0]]  # where the model reads the class, or else the last
+    assert readers_of(batch, "last", asked=True).tolist() == [[0, 0, 1], [0, 1, 0]]
     torch.testing.assert_close(readers_of(batch, "mean"), torch.tensor([[1 / 3] * 3, [0.5, 0.5, 0]]))
     assert readers_of(batch, None).tolist() == [[0, 1, 0], [0.5, 0.5, 0]]
 
@@ -353,5 +354,5 @@ def test_maps_that_are_not_there_are_refused(name: str, said: str, pure: LoadedM
 
 
 def test_every_map_is_on_the_page(pure: LoadedModel) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text(encoding="utf-8")
     assert all(f"| `{name}`" in page for name in METHODS)

@@ -81,7 +81,7 @@ def test_a_text_that_was_cut_off_is_judged_by_what_the_model_saw(pure: LoadedMod
 def test_a_file_of_scores_is_judged_beside_the_maps(pure: LoadedModel, tmp_path: Path) -> None:
     corpus, path = load_corpus("bistro:test").first(6), tmp_path / "mine.jsonl"
     rows = [{"id": e.example.id, "scores": e.maps["attention"].tolist()} for e in explain(pure, corpus, ["attention"])]
-    path.write_text("\n".join(map(json.dumps, rows[:4])))
+    path.write_text("\n".join(map(json.dumps, rows[:4])), encoding="utf-8")
     frame = faithfulness(pure, corpus, ["attention"], [path])["faithfulness"].set_index(["map", "metric"])
     assert frame.index.get_level_values("map").unique().tolist() == ["attention", "random", "mine"]
     assert frame.loc[("mine", "sufficiency"), ["n", "undefined"]].tolist() == [4, 2]

@@ -69,10 +69,10 @@ def test_a_file_other_than_the_published_one_is_not_kept(imdb: tuple[str, Path],
 def test_a_file_of_the_users_own_is_not_overwritten(imdb: tuple[str, Path], tmp_path: Path) -> None:
     mine = tmp_path / "data" / "imdb" / "aclImdb_v1.tar.gz"
     mine.parent.mkdir(parents=True)
-    mine.write_text("years of work")
+    mine.write_text("years of work", encoding="utf-8")
     with pytest.raises(DataError, match=r"aclImdb_v1.tar.gz is there already and is not the file of http.*; move it away"):
         fetch("imdb", tmp_path / "data")
-    assert mine.read_text() == "years of work"
+    assert mine.read_text(encoding="utf-8") == "years of work"
 
 
 def test_a_download_that_fails_says_where_to_put_the_file(imdb: tuple[str, Path], tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_download_that_fails_says_where_to_put_the_file(imdb: tuple[str, Path]
 
 
 def test_a_folder_that_cannot_be_written_is_told(imdb: tuple[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("a file")
+    (tmp_path / "data").write_text("a file", encoding="utf-8")
     with pytest.raises(DataError, match=r"cannot be written: .*; give another --data-dir or CONOSCOPE_DATA"):
         fetch("imdb", tmp_path / "data")
 

@@ -35,7 +35,7 @@ def test_the_map_of_positions_has_half_the_width_on_its_diagonal_and_depends_on_
 
 def test_an_html_page_needs_no_network(tmp_path: Path) -> None:
     assert main(["figure", "positions", "-o", str(tmp_path / "p.html"), "--count", "5"]) == 0
-    page = (tmp_path / "p.html").read_text()
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert 'src="http' not in page
 
 
@@ -50,15 +50,22 @@ def test_the_spec_is_vega_lite() -> None:
     assert "vega-lite" in json.loads(positions(5, 4).to_json())["$schema"]
 
 
-def test_the_figure_of_capacity_shows_the_last_layer_with_both_bounds(pure: LoadedModel, tmp_path: Path) -> None:
+def test_the_figure_of_capacity_is_of_three_classes_or_more_and_shows_the_last_layer_with_both_bounds(
+    pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     texts = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]
+    measure(pure, texts, ["capacity"], out=tmp_path / "two")
+    assert main(["figure", "capacity", str(tmp_path / "two"), "-o", str(tmp_path / "capacity.json")]) == 2
+    assert "there is nothing to draw capacity from" in capsys.readouterr().err
+    texts = [*texts, Example("the bill was high", "dear")]
     measure(pure, texts, ["capacity"], out=tmp_path / "out")
     assert main(["figure", "capacity", str(tmp_path / "out"), "-o", str(tmp_path / "capacity.json")]) == 0
-    spec = json.loads((tmp_path / "capacity.json").read_text())
+    spec = json.loads((tmp_path / "capacity.json").read_text(encoding="utf-8"))
     assert [layer["encoding"]["y"]["field"] for layer in spec["layer"]] == ["value", "simplex", "random", "value"]
     (rows,) = spec["datasets"].values()
     assert {row["layer"] for row in rows} == {3}
-    assert {row["simplex"] for row in rows} == {-1.0}
+    assert {row["classes"]: row["simplex"] for row in rows} == {2: -1.0, 3: -0.5}
+    assert "bound" in json.dumps(spec["layer"][1]["encoding"]["strokeDash"])
 
 
 def test_a_figure_of_capacity_without_a_folder_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,11 +216,15 @@ def test_kurtosis_is_drawn_alone() -> None:
     assert {row["value"] for row in rows_of(drawn("kurtosis", stream=stream_table()))} == {3.0}
 
 
-def test_the_path_has_own_and_other_in_each_run_s_panel() -> None:
+def test_the_path_is_own_minus_other_with_both_cosines_on_hovering_and_a_line_for_each_run() -> None:
     chart = drawn("class-path", stream__path=pd.concat([path_table("one"), path_table("two")]))
-    assert panels_of(chart) == ["one", "two"]
-    assert [row["value"] for row in rows_where(chart, panel="one", line="own class")] == [0, 0.5]
+    found = rows_where(chart, line="one")
+    assert [(row["value"], row["own"], row["other"]) for row in found] == [(0, 0, 0), (1, 0.5, -0.5)]
+    assert {row["line"] for row in rows_of(chart)} == {"one", "two"}
     assert "area" not in marks_of(chart)
+    near = path_table()
+    near["value"] = 0.99999 + 1e-6 * near["value"]
+    assert [row["value"] for row in rows_of(drawn("class-path", stream__path=near))] == pytest.approx([0, 1e-6], abs=1e-8)
 
 
 def test_capacity_is_of_the_last_layer_with_both_bounds_for_each_run() -> None:
@@ -231,9 +235,10 @@ def test_capacity_is_of_the_last_layer_with_both_bounds_for_each_run() -> None:
     assert drawn("capacity", capacity=capacity_table().query("site == 'key'")) is None
 
 
-def test_bounds_of_one_number_of_classes_are_seen() -> None:
-    lines = [part["mark"] for part in parts_of(drawn("capacity", capacity=capacity_table(classes=(2,))))][1:3]
-    assert all(mark["point"]["shape"] == "stroke" for mark in lines)
+def test_capacity_of_two_classes_is_one_number_and_no_figure() -> None:
+    assert drawn("capacity", capacity=capacity_table(classes=(2,))) is None
+    both = drawn("capacity", capacity=pd.concat([capacity_table("one"), capacity_table("two", (2,))]))
+    assert {row["run"] for row in rows_of(both)} == {"one"}
 
 
 @pytest.mark.parametrize("name", NAMES)

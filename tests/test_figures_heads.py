@@ -153,11 +153,19 @@ def test_a_kind_of_a_users_own_may_be_called_as_a_place_is() -> None:
     assert [row["value"] for row in rows_of(found)] == [0.5, 0.2, 0.7]
 
 
-def test_directions_are_written_and_coloured_by_their_share_of_the_width() -> None:
+def test_shares_of_the_width_are_written_and_coloured_and_directions_told_on_hovering() -> None:
     table = by_head(lambda _, head: 16.0 * head, 1, 3, map="query-key", skew_share=0.5).assign(rank=[60.0, 64.0, 62.0])
     found = spec_of("directionality", {"directionality": table})
     assert [(row["directions"], row["value"]) for row in rows_of(found)] == [(16, 0.25), (32, 0.5), (48, 0.75)]
-    assert [unit["encoding"]["text"]["field"] for unit in parts_of(found) if unit["mark"]["type"] == "text"] == ["directions"]
+    assert [unit["encoding"]["text"]["field"] for unit in parts_of(found) if unit["mark"]["type"] == "text"] == ["value"]
+
+
+@pytest.mark.parametrize("name", ["gates", "sim-heads", "attention-maps"])
+@pytest.mark.parametrize(("layers", "heads"), [(6, 12), (12, 16)])
+def test_every_head_and_layer_has_its_number_where_there_is_room(name: str, layers: int, heads: int) -> None:
+    image = svg(FIGURES[name].draw(every_table(layers, heads)))
+    for number in range(1, max(layers, heads) + 1):
+        assert f">{number}</text>" in image
 
 
 def test_tiles_show_the_first_gate_letters_all_and_counts_each() -> None:

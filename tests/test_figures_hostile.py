@@ -7,14 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from conoscope.corpora import load_corpus
 from conoscope.figures import FIGURES, spec, svg
 from conoscope.figures.marks import AXIS, columns_of, cut, shown
 from conoscope.figures.theme import PALETTE
 from conoscope.figures.words import HUMAN
 from conoscope.loading import LoadedModel
-from conoscope.pipeline import measure
-from drawings import WIDEST, channels, of_runs, spec_of, width_of
+from drawings import WIDEST, channels, every_table, of_runs, spec_of, width_of
 
 NAMES = {
     "long": "x" * 10_000,
@@ -33,40 +31,17 @@ TOLD = {"class": "class", "gold": "class", "predicted": "class", "other_class": 
 STUDIED = ("study.published", "study.claims")
 WRITTEN = ("plausibility", "faithfulness", "explanations")
 """Tables whose maps and words are a user's too."""
-MEASURES = [
-    "attention_entropy", "capacity", "class_cones", "class_maps:heads=1.1", "cone_index", "directionality", "effective_rank",
-    "frequency", "gates", "heads", "intra_sim", "mixing", "norms", "self_sim", "sim", "stream", "vector_norms",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def tables(pure: LoadedModel) -> dict[str, pd.DataFrame]:
     """A table for every figure."""
-    measured = measure(pure, load_corpus("bistro:test").first(24), MEASURES).tables
-    judged = pd.DataFrame(
-        {"map": ["attention", "norms", "random"], "average": "macro", "value": 0.5, "low": 0.4, "high": 0.6, "n": 9}
-    )
-    words = pd.DataFrame({"word": ["good", "soup"], "place": [0, 1], "value": [0.5, None], "example": "one", "label": "positive"})
-    maps = pd.concat([words.assign(map=name, predicted="negative") for name in ("attention", "norms", HUMAN)])
-    return {
-        **measured,
-        "plausibility": judged.assign(metric="auroc"),
-        "faithfulness": judged.assign(metric="sufficiency"),
-        "explanations": maps,
-        "study.published": pd.DataFrame(
-            {"what": ["one", "two"], "corpus": "c", "quantity": "sim", "published": [0.5, 0.7], "ours": [0.4, 0.6], "sd": 0.1,
-             "n": 5, "holds": "yes"}
-        ),
-        "study.claims": pd.DataFrame(
-            {"claim": "c", "case": ["one", "two"], "bound": 0.0, "mean": [0.1, -0.1], "low": [0.05, -0.2], "high": [0.2, 0.1],
-             "above": 5, "seeds": 5, "answer": ["yes", "unclear"]}
-        ),
-    }  # fmt: skip
+    return every_table(pure)
 
 
-def named(tables: dict[str, pd.DataFrame], text: str, runs: int) -> dict[str, pd.DataFrame]:
-    """The same tables of so many runs, every name a user's, some of them alike but for their ends."""
-    names = [text + ending for ending in ("", "2", "3")]
+def named(tables: dict[str, pd.DataFrame], text: str, runs: int, *others: str) -> dict[str, pd.DataFrame]:
+    """The same tables of so many runs, every name a user's: that text and two others, or alike but for their ends."""
+    names = [text, *others] if others else [text + ending for ending in ("", "2", "3")]
     said: dict[str, dict[Any, str]] = {}
     found = {}
     for name, frame in tables.items():

@@ -12,7 +12,7 @@ from conoscope.figures import FIGURES, svg
 from conoscope.figures.mixing import METHODS, POINTS
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import measure
-from drawings import BUDGET, channels, of_runs, rows, size, spec_of
+from drawings import BUDGET, channels, of_runs, rows, rows_of, size, spec_of
 
 KINDS = ("cls", "sep", "punctuation", "other")
 HOSTILE = "</script>\u202e" + "x" * 10_000
@@ -98,10 +98,10 @@ def test_hostile_kinds_and_runs_are_drawn(name: str) -> None:
 
 def test_shares_stand_beside_weights_of_all_heads_together_with_kinds_in_their_order() -> None:
     found = rows("weights-and-norms", {"norms": norms(kinds=("other", "mine", "cls"))})
-    assert [row["panel"] for row in found[::4]] == ["cls", "other", "mine"]
+    assert [row["panel"] for row in found[::4]] == ["[CLS]", "other tokens", "mine"]
     by_what = {(row["panel"], row["layer"], row["line"]): row["value"] for row in found}
     assert by_what["mine", 2, "what is mixed in"] == pytest.approx(0.102)
-    assert by_what["mine", 2, "attention weight"] == pytest.approx(0.602)
+    assert by_what["mine", 2, "attention weight (dashed)"] == pytest.approx(0.602)
     assert len(found) == 3 * 2 * 2
 
 
@@ -130,7 +130,7 @@ def test_the_band_of_cancelling_out_goes_from_the_lowest_head_to_the_highest() -
     found = rows("cancel-out", {"norms.cancel_out": cancel_out()})
     of_heads = [row for row in found if row["line"] == "mean over heads"]
     assert {(row["value"], row["low"], row["high"]) for row in of_heads} == {(0.02, 0.01, 0.03)}
-    assert {row["value"] for row in found if row["line"] == "all heads together"} == {-0.5}
+    assert {row["value"] for row in found if row["line"] == "all heads together (dashed)"} == {-0.5}
     assert {row["layer"] for row in found} == {1, 2}
 
 
@@ -146,7 +146,7 @@ def test_one_line_of_two_is_dashed_and_of_one_run_its_symbol_is_not() -> None:
     table = norms()
     picture = svg(FIGURES["weights-and-norms"].draw({"norms": table}))
     assert picture.count('stroke-dasharray="5,4"') == len(KINDS)
-    assert {row["line"] for row in rows("weights-and-norms", {"norms": table}) if row["dashed"]} == {"attention weight"}
+    assert {row["line"] for row in rows("weights-and-norms", {"norms": table}) if row["dashed"]} == {"attention weight (dashed)"}
     assert svg(FIGURES["weights-and-norms"].draw({"norms": of_runs(table, "a", "b")})).count('"5,4"') == 2 * len(KINDS) + 1
 
 
@@ -154,8 +154,8 @@ def test_a_kind_without_correlation_has_no_point() -> None:
     table = cancel_out()
     table.loc[(table["layer"] == 1) & (table["kind"] == "cls"), "value"] = None
     found = {(row["panel"], row["layer"]) for row in rows("cancel-out", {"norms.cancel_out": table})}
-    assert ("cls", 1) not in found
-    assert ("cls", 2) in found
+    assert ("[CLS]", 1) not in found
+    assert ("[CLS]", 2) in found
 
 
 def test_mixing_ratios_are_of_all_kinds_together_from_what_counts_least_to_most() -> None:
@@ -173,6 +173,10 @@ def test_kinds_are_compared_by_the_method_that_counts_most() -> None:
 
 def test_ranks_are_named_only_where_there_are_two_kinds_of_them() -> None:
     table = frequency()
+    same = spec_of("frequency", {"frequency": table})
+    assert len(rows_of(same)) == 2 * 2
+    assert FIGURES["frequency"].caption_of(same).endswith("Special tokens make no difference here.")
+    table.loc[table["tokens"] == "content", "value"] += 0.01
     assert {row["panel"] for row in rows("frequency", {"frequency": table})} == {"all tokens", "without special tokens"}
     both = pd.concat([table, table.assign(by="file")])
     found = {row["panel"] for row in rows("frequency", {"frequency": both})}
@@ -200,11 +204,11 @@ def sweep(penalties: dict[str, float | None], **more: object) -> dict[str, pd.Da
 
 def test_a_sweep_has_a_point_for_each_run_the_mean_over_layers_and_heads() -> None:
     found = rows("penalty-sweep", sweep({"a": 0.0, "b": 0.25, "c": 0.25}))
-    entropy = {row["run"]: row["value"] for row in found if row["panel"] == "attention entropy, from [CLS]"}
+    entropy = {row["run"]: row["value"] for row in found if row["panel"] == "attention entropy, classifying token"}
     assert entropy == {"a": 1.0, "b": 0.75, "c": 0.75}
     assert {row["value"] for row in found if row["panel"] == "SIM of keys"} == {3.0}
     assert {row["value"] for row in found if row["panel"] == "accuracy"} == {0.875}
-    assert {row["panel"] for row in found} == {"attention entropy, from [CLS]", "SIM of keys", "accuracy"}
+    assert {row["panel"] for row in found} == {"attention entropy, classifying token", "SIM of keys", "accuracy"}
 
 
 def test_the_line_of_a_sweep_is_the_mean_of_the_runs_that_share_a_penalty_and_zero_stands_first() -> None:

@@ -9,11 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from conoscope.corpora import load_corpus
+from conoscope.explaining import explain, write_explanations
 from conoscope.figures import FIGURES, svg
 from conoscope.figures.marks import columns_of, cut
 from conoscope.figures.typesetting import LINE, WORD, laid_out
 from conoscope.figures.words import CELLS, EXAMPLES, LONGEST
 from conoscope.gathering import gather, together
+from conoscope.loading import LoadedModel
 from drawings import BUDGET, channels, of_runs, rows, size, spec_of
 
 HOSTILE = ["</script>", "\u202eevil", "x" * 10_000, "", "漢字", "😀", "a\nb", "{{x}}", "\x00", "e" + "\u0301" * 500]
@@ -60,11 +63,33 @@ def test_colours_go_below_zero_only_where_scores_do(scores: Scores, domain: list
 
 def test_what_people_marked_has_a_colour_of_its_own() -> None:
     cells = parts(explained(["a", "b"], {"attention": [1, 2], "human": [0, 1]}))["cells"]
-    assert [(cell["map"], cell["part"], cell["people"]) for cell in cells] == [
-        ("attention", 0.5, False), ("attention", 1, False), ("human", 0, True), ("human", 1, True)
+    assert [(cell["map"], cell["part"], cell["by"]) for cell in cells] == [
+        ("attention", 0.5, ""), ("attention", 1, ""), ("marked by people", 0, "human"), ("marked by people", 1, "human")
     ]  # fmt: skip
     picture = svg(FIGURES["words"].draw({"explanations": explained(["a", "b"], {"human": [0, 1]})}))
     assert picture.count('fill="#8fd0bb"') == 1
+
+
+@pytest.mark.parametrize(("marker", "note", "said"), [
+    ("human", "people", "Green is what people marked."),
+    ("grammar", "the grammar", "by the grammar that the corpus was made with"),
+])  # fmt: skip
+def test_who_marked_the_words_is_said_beside_them_and_in_the_caption(marker: str, note: str, said: str) -> None:
+    frame = explained(["a", "b"], {"attention": [1, 2], marker: [0, 1]})
+    assert note in parts(frame)["notes"]
+    caption = FIGURES["words"].caption_of(spec_of("words", {"explanations": frame}))
+    assert said in caption
+    assert "Blue" not in caption
+    assert "faint" not in caption
+    alone = spec_of("words", {"explanations": explained(["a"], {"attention": [-1.0]})})
+    assert "Green" not in FIGURES["words"].caption_of(alone)
+    assert "Blue words" in FIGURES["words"].caption_of(alone)
+
+
+def test_words_of_a_generated_corpus_are_marked_by_its_grammar(pure: LoadedModel, tmp_path: Path) -> None:
+    write_explanations(explain(pure, load_corpus("bistro:test").first(2), ["random"]), tmp_path / "words.jsonl")
+    found = together(gather([tmp_path / "words.jsonl"]))["explanations"]
+    assert set(found["map"]) == {"random", "grammar"}
 
 
 def test_words_without_a_score_are_there_and_grey() -> None:
@@ -149,11 +174,11 @@ def test_no_explanations_are_no_figure() -> None:
 
 def test_a_file_of_explanations_is_drawn_as_it_was_written(tmp_path: Path) -> None:
     record = {"id": "1", "words": ["good", "soup"], "label": None, "predicted": "positive", "rationale": [True, False]}
-    (tmp_path / "scores.jsonl").write_text(json.dumps({**record, "maps": {"gradient": [2.0, None]}}))
+    (tmp_path / "scores.jsonl").write_text(json.dumps({**record, "maps": {"gradient": [2.0, None]}}), encoding="utf-8")
     found = spec_of("words", together(gather([tmp_path / "scores.jsonl"])))
     cells = next(table for table in found["datasets"].values() if "word" in table[0])
     assert [(cell["word"], cell["map"], cell["score"]) for cell in cells] == [
-        ("good", "gradient", 2), ("soup", "gradient", None), ("good", "human", 1), ("soup", "human", 0)
+        ("good", "gradient", 2), ("soup", "gradient", None), ("good", "marked by people", 1), ("soup", "marked by people", 0)
     ]  # fmt: skip
     assert [row["text"] for table in found["datasets"].values() for row in table if row.get("text", "").startswith("1")] == [
         "1 · predicted positive"

@@ -27,7 +27,7 @@ def write(path: Path) -> Path:
     if path.suffix == ".parquet":
         frame.to_parquet(path)
     elif path.suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in ROWS))
+        path.write_text("\n".join(json.dumps(row) for row in ROWS), encoding="utf-8")
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
     return path
@@ -59,7 +59,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
 
 def test_a_file_without_a_label_column_is_unlabelled(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "soup"}\n')
+    path.write_text('{"text": "soup"}\n', encoding="utf-8")
     assert load_corpus(str(path)).labels == ()
 
 
@@ -77,13 +77,18 @@ BROKEN = [
     ("a.jsonl", '{"text": "good"}\n{"text": 3}\n', r"a.jsonl:2: the column 'text' has no text \(got 3\)"),
     ("a.csv", "text,text\ngood,bad\n", "a.csv:1: two columns have the same name; rename one"),
     ("a.jsonl", '{"text": "good", "label": NaN}\n', "a.jsonl:1: the column 'label' has no label"),
+    ("a.jsonl", '{"text": "good"}\n{"text": "bad", "label": "no"}\n', "a.jsonl:1: the column 'label' has no label; fill it"),
+    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', "a.jsonl:2: the column 'label' has no label"),
+    ("a.jsonl", '{"text": "a", "label": null}\n{"text": "b", "label": "x"}\n', "a.jsonl:1: the column 'label' has no label"),
+    ("a.csv", "text,label\ngood,  \nbad,no\n", "a.csv:2: the column 'label' has no label"),
+    ("a.jsonl", '{"text": "a", "label": "x", "label": "y"}\n', "a.jsonl:1: not JSON .a name stands twice in one object"),
     ("a.parquet", "not parquet", "a.parquet: not a parquet file that can be read"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=[message[:40] for _, _, message in BROKEN])
 def test_a_broken_row_is_named_by_file_and_line(tmp_path: Path, name: str, content: str, message: str) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(CorpusError, match=message):
         list(load_corpus(str(tmp_path / name)))
 
@@ -96,7 +101,7 @@ def test_a_broken_row_is_named_by_file_and_line(tmp_path: Path, name: str, conte
     ],
 )
 def test_a_rationale_that_does_not_fit_is_named_by_file_and_line(tmp_path: Path, why: str, message: str) -> None:
-    (tmp_path / "a.csv").write_text(f"text,why\na good soup,{why}\n")
+    (tmp_path / "a.csv").write_text(f"text,why\na good soup,{why}\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=message):
         list(load_corpus(str(tmp_path / "a.csv"), Columns(rationale="why")))
 
@@ -104,14 +109,14 @@ def test_a_rationale_that_does_not_fit_is_named_by_file_and_line(tmp_path: Path,
 def test_a_file_that_is_not_there_and_one_of_no_known_kind(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no file nowhere.csv; give the path of a .csv, .jsonl, .parquet, .tab, .tsv file"):
         load_corpus("nowhere.csv")
-    (tmp_path / "a.docx").write_text("x")
+    (tmp_path / "a.docx").write_text("x", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"a.docx is of no known kind"):
         load_corpus(str(tmp_path / "a.docx"))
 
 
 def test_odd_labels_and_broken_letters_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "a \\ud800 b", "label": "--5"}\n{"text": "c", "label": "' + "9" * 5000 + '"}\n')
+    path.write_text('{"text": "a \\ud800 b", "label": "--5"}\n{"text": "c", "label": "' + "9" * 5000 + '"}\n', encoding="utf-8")
     corpus = load_corpus(str(path))
     assert [e.text for e in corpus] == ["a ? b", "c"]
     assert len(corpus.labels) == 2
@@ -119,7 +124,7 @@ def test_odd_labels_and_broken_letters_are_read_as_they_are(tmp_path: Path) -> N
 
 def test_a_rationale_that_is_a_number_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "soup", "why": 3}\n')
+    path.write_text('{"text": "soup", "why": 3}\n', encoding="utf-8")
     with pytest.raises(CorpusError, match=r"a.jsonl:1: the rationale 3 is not a list of 0 and 1"):
         list(load_corpus(str(path), Columns(rationale="why")))
 
@@ -158,7 +163,7 @@ def test_any_bytes_give_examples_or_one_clear_error(tmp_path: Path, content: byt
 
 def test_a_file_is_cut_into_train_and_validation_by_hash(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("text,label\n" + "".join(f"soup {n},{n % 2}\n" for n in range(300)))
+    path.write_text("text,label\n" + "".join(f"soup {n},{n % 2}\n" for n in range(300)), encoding="utf-8")
     splits = splits_of(str(path))
     train, validation = ({e.text for e in splits[name]} for name in ("train", "validation"))
     assert not train & validation
@@ -188,3 +193,22 @@ def test_a_shard_out_of_range_is_refused() -> None:
 def test_an_example_has_the_same_digest_everywhere() -> None:
     assert Example("soup", "good", id="a:1").digest == 3953994822776487389
     assert Example("soup", "bad", id="a:1").digest != Example("soup", "good", id="a:1").digest
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), ""])
+def test_a_label_that_a_parquet_file_lacks_is_named_by_its_row(tmp_path: Path, missing: object) -> None:
+    pd.DataFrame({"text": ["a", "b"], "label": [missing, "yes"]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(CorpusError, match=r"a\.parquet:1: the column 'label' has no label"):
+        load_corpus(str(tmp_path / "a.parquet"))
+    pd.DataFrame({"text": ["a", "b"], "label": [1.0, None]}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(CorpusError, match=r"b\.parquet:2: the column 'label' has no label"):
+        load_corpus(str(tmp_path / "b.parquet"))
+
+
+def test_the_columns_of_json_lines_are_those_of_all_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"review": "good", "mood": "yes"}\n{"review": "bad", "mood": "no", "why": [1]}\n', encoding="utf-8")
+    found = list(load_corpus(str(path), Columns(text="review", label="mood", rationale="why")))
+    assert [(e.label, e.rationale) for e in found] == [("yes", None), ("no", (True,))]
+    with pytest.raises(CorpusError, match="it has mood, review, why"):
+        load_corpus(str(path))

@@ -95,7 +95,7 @@ def test_correlations_with_ranks_of_a_file_equal_a_loop(minilm64: LoadedModel, f
     ids = sorted(layers[0][0])
     listed = {token: 1 + number // 3 for number, token in enumerate(ids[::2])}
     path = tmp_path / "ranks.csv"
-    path.write_text("id,rank\n" + "".join(f"{token},{rank}\n" for token, rank in listed.items()))
+    path.write_text("id,rank\n" + "".join(f"{token},{rank}\n" for token, rank in listed.items()), encoding="utf-8")
     frame = measure(minilm64, few, ["frequency"], Options(frequencies=path))["frequency"]
     assert set(frame["by"]) == {"corpus", "file"}
     assert_correlations(frame, layers, "file", {token: listed.get(token, max(listed.values()) + 1) for token in ids})
@@ -132,7 +132,7 @@ FILES = {
 def test_a_file_orders_the_tokens_that_it_lists_and_puts_all_others_after_them(
     name: str, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
-    (tmp_path / name).write_text(FILES[name])
+    (tmp_path / name).write_text(FILES[name], encoding="utf-8")
     found = load_ranks(tmp_path / name, tokenizer, 30522)
     assert found.shape == (30522,)
     the, stop, comma = (float(found[token]) for token in (1996, 1012, 1010))
@@ -143,7 +143,7 @@ def test_a_file_orders_the_tokens_that_it_lists_and_puts_all_others_after_them(
 def test_counts_that_are_equal_share_a_rank_and_a_count_of_0_still_comes_before_what_is_not_listed(
     tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
-    (tmp_path / "counts.csv").write_text("id,count\n5,7\n6,7\n8,0\n")
+    (tmp_path / "counts.csv").write_text("id,count\n5,7\n6,7\n8,0\n", encoding="utf-8")
     found = load_ranks(tmp_path / "counts.csv", tokenizer, 10)
     assert found[5] == found[6] < found[8] < found[9] == found[0]
 
@@ -175,7 +175,7 @@ BAD = {
 def test_a_file_that_cannot_be_read_is_one_clear_line(name: str, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     content, message = BAD[name]
     if content is not None:
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(CorpusError, match=message) as raised:
         load_ranks(tmp_path / name, tokenizer, 30522)
     assert "\n" not in str(raised.value)
@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_read_is_one_clear_line(name: str, tokenizer: PreT
 
 def test_results_by_other_frequencies_do_not_merge(minilm: LoadedModel, few: Corpus, tmp_path: Path) -> None:
     for name, rank in (("a", 1), ("b", 2)):
-        (tmp_path / f"{name}.csv").write_text(f"id,rank\n1996,{rank}\n1012,3\n")
+        (tmp_path / f"{name}.csv").write_text(f"id,rank\n1996,{rank}\n1012,3\n", encoding="utf-8")
     parts = [
         measure(minilm, few, ["frequency"], Options(shard=(number, 2), frequencies=tmp_path / f"{name}.csv"))
         for number, name in ((1, "a"), (2, "b"))
@@ -288,7 +288,7 @@ def test_shards_with_own_kinds_merge_and_are_read_again_by_name(pure: LoadedMode
     for name, frame in whole.tables.items():
         assert list(frame.get("kind", [])) == list(merged[name].get("kind", []))
         np.testing.assert_allclose(frame["value"].to_numpy(float), merged[name]["value"].to_numpy(float), atol=1e-9)
-    assert "negation" in (tmp_path / "1" / "norms.csv").read_text()
+    assert "negation" in (tmp_path / "1" / "norms.csv").read_text(encoding="utf-8")
 
 
 def test_the_command_line_takes_kinds_and_frequencies(
@@ -297,8 +297,8 @@ def test_the_command_line_takes_kinds_and_frequencies(
     pure.module.save_pretrained(tmp_path / "model")
     pure.tokenizer.save_pretrained(tmp_path / "model")
     corpus, ranks = tmp_path / "texts.csv", tmp_path / "counts.jsonl"
-    corpus.write_text("text\n" + "".join(f'"{text}"\n' for text in TEXTS))
-    ranks.write_text("".join(json.dumps({"token": token, "count": 9}) + "\n" for token in ("the", "soup")))
+    corpus.write_text("text\n" + "".join(f'"{text}"\n' for text in TEXTS), encoding="utf-8")
+    ranks.write_text("".join(json.dumps({"token": token, "count": 9}) + "\n" for token in ("the", "soup")), encoding="utf-8")
     plain = ["measure", str(tmp_path / "model"), str(corpus), "-m", "heads", "-m", "frequency"]
     arguments = [*plain, "--kind", "negation=not no", "--kind", "food=soup bread"]
     assert main([*arguments, "--frequencies", str(ranks), "-o", str(tmp_path / "out")]) == 0
@@ -306,7 +306,7 @@ def test_the_command_line_takes_kinds_and_frequencies(
     assert "negation" in printed
     assert "food" in printed
     assert "file" in printed
-    provenance = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    provenance = json.loads((tmp_path / "out" / "provenance.json").read_text(encoding="utf-8"))
     assert provenance["options"]["kinds"] == {"negation": ["not", "no"], "food": ["soup", "bread"]}
     for given, message in (
         (["--kind", "sep=not"], "'sep' is a kind of token already"),

@@ -15,7 +15,7 @@ from architectures import SHAPES, padded, tiny
 from conoscope.batches import Batch
 from conoscope.capture import traces_of
 from conoscope.cli import main
-from conoscope.corpora import Corpus, Example
+from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.errors import MeasureError
 from conoscope.gates import LETTERS, gate_map, sort_gates, thresholds
 from conoscope.kinds import CLS, OTHER, PAD, SEP, SPECIAL
@@ -185,6 +185,93 @@ def test_an_example_that_is_the_only_one_of_its_class_tells_no_instance() -> Non
     assert names_of_heads(maps, Thresholds())[0] == ["open"]
 
 
+def causal_instances(n: int, count: int) -> list[tuple[Tensor, ...]]:
+    """Even causal maps, but that row 2 gives nearly all to the first word, which is no strong cell as it sees but two, and that
+    each has a strong cell of its own."""
+    made = []
+    for number in range(count):
+        x = causal(torch.ones(n, n).double())
+        x[1, :2] = torch.tensor([0.95, 0.05])
+        row, key = n - 1 - number % 5, 2 + number
+        x[row, : row + 1] *= 0.6
+        x[row, key] += 0.4
+        made.append((x, torch.ones(n).bool(), torch.zeros(n).bool(), torch.ones(n, n).tril().bool()))
+    return made
+
+
+def test_a_large_weight_of_a_row_that_sees_two_keys_hides_no_instance_gate() -> None:
+    maps = causal_instances(40, 20)
+    found = [score(*given) for given in maps]
+    for one, given in zip(found, maps, strict=True):
+        expected = strong_by_loops(*given)
+        assert {name: float(one[name]) for name in expected} == pytest.approx(expected, abs=1e-12)
+    assert scores_of(sample_of(found))["shared"].max() == 0
+    assert names_of_heads(sample_of(found), Thresholds())[0] == ["open + instance"]
+
+
+def strong_by_loops(x: Tensor, keep: Tensor, special: Tensor, visible: Tensor) -> dict[str, float]:
+    """Of a map all of whose tokens are words: the share of rows with a strong cell, and where the strongest stands."""
+    n, cells = len(x), {}
+    for i in range(n):
+        sees = int(visible[i].sum())
+        cells |= {(i, j): float(x[i, j]) - 1 / sees for j in range(n) if x[i, j] >= 0.3 and x[i, j] * sees > 2}
+    row, key = max(cells, key=lambda cell: cells[cell])
+    return {"strong": len({i for i, _ in cells}) / n, "row": row, "key": key}
+
+
+def test_of_equally_strong_cells_the_first_is_taken_whatever_rounding_does() -> None:
+    n = 12
+    keep, special, visible = masks(n)
+    for seed in range(10):
+        x = torch.full((n + 1, n + 1), 0.3 / (n - 1)).double()
+        draw = torch.Generator().manual_seed(seed)
+        for row, key in ((3, 7), (5, 2), (9, 9)):
+            x[row, key] = 0.6 + 1e-8 * float(torch.rand((), generator=draw))
+        found = score(x, keep, special, visible)
+        assert (float(found["row"]), float(found["key"])) == (3, 7)
+
+
+@pytest.mark.parametrize("n", range(5, 64))
+def test_one_strong_row_of_any_number_is_one_row_in_single_precision_and_in_double(n: int) -> None:
+    """1/n in float32 is above 1/n in float64 as often as not."""
+    examples = instance_maps(n, "open", count=8, seed=n)
+    for number, one in enumerate(examples):
+        one |= {"strong": torch.tensor(1 / n).double(), "row": torch.tensor(number).double()}
+    both = [sample_of(examples), sample_of([{name: x.float() for name, x in one.items()} for one in examples])]
+    (names, stability), (single_names, single_stability) = (names_of_heads(maps, Thresholds()) for maps in both)
+    assert names == single_names
+    assert stability.tolist() == single_stability.tolist()
+    assert "instance" in names[0]
+
+
+def test_thresholds_that_are_met_exactly_are_met_in_single_precision_too() -> None:
+    """Scores at each threshold itself, which in float32 lie above some and below others."""
+    limits = Thresholds()
+    at = {
+        "special": 0.0, "peak": 0.5, "length": 30.0, "entropy": limits.open_entropy, "spread": limits.open_spread,
+        "column": limits.directional_column, "columns": limits.directional_columns, "apart": limits.directional_apart,
+        "forward": limits.contextual_mass, "backward": limits.contextual_mass / 2, "cluster": limits.cluster_mass,
+        "cluster_beyond": limits.cluster_beyond, "strong": limits.instance_rows, "has_strong": 0.5,
+        "shared": limits.instance_shared,
+    }  # fmt: skip
+    for changed in ({}, {"special": limits.closed_special}, {"peak": limits.closed_cell}, {"entropy": 0.0}, {"shared": 1 / 31}):
+        for scale in (1 - 1e-7, 1, 1 + 1e-7):
+            both = (
+                {name: torch.tensor(scale * value, dtype=dtype).double() for name, value in (at | changed).items()}
+                for dtype in (torch.float32, torch.float64)
+            )
+            named_so = [[gate for gate, is_one in names_of_gates(one, limits).items() if is_one] for one in both]
+            exact = names_of_gates({name: torch.tensor(value).double() for name, value in (at | changed).items()}, limits)
+            assert named_so[0] == named_so[1] == [gate for gate, is_one in exact.items() if is_one]
+
+
+def test_names_and_stability_are_those_of_double_precision_on_a_real_model(minilm: LoadedModel, minilm64: LoadedModel) -> None:
+    texts = Corpus.of(load_corpus("bistro:test").first(24), "some")
+    single, double = (measure(model, texts, ["gates"]) for model in (minilm, minilm64))
+    assert single["gates.names"]["gates"].tolist() == double["gates.names"]["gates"].tolist()
+    np.testing.assert_allclose(single["gates.names"]["value"], double["gates.names"]["value"], atol=1e-12)
+
+
 @pytest.mark.parametrize("columns", [1, 2, 3])
 def test_a_map_of_rank_1_that_few_columns_carry_is_directional_and_the_even_one_is_open(columns: int) -> None:
     n = 30
@@ -259,7 +346,8 @@ def naive(x: np.ndarray, keep: np.ndarray, special: np.ndarray, visible: np.ndar
     squares = np.linalg.svd(np.array(a), compute_uv=False) ** 2
     found["first_share"] = float(squares[0] / squares.sum())
     found |= naive_blocks(a, e, seen)
-    found["row"], found["key"] = max(itertools.product(range(n), range(n)), key=lambda c: on_words[c[0]][c[1]] - e[c[0]][c[1]])
+    strong = [(i, j) for i in range(n) for j in range(n) if on_words[i][j] >= 0.3 and on_words[i][j] > 2 / m[i]]
+    found["row"], found["key"] = max(strong, key=lambda c: on_words[c[0]][c[1]] - e[c[0]][c[1]], default=(0, 0))
     return found
 
 
@@ -513,7 +601,10 @@ def test_a_strong_cell_is_one_on_a_word_and_not_on_cls() -> None:
     keep, special, visible = masks(30)
     found = score(rows_of(x), keep, special, visible)
     assert float(found["strong"]) == 0
-    assert float(found["key"]) != 0
+    x[5, 7] += 10
+    found = score(rows_of(x), keep, special, visible)
+    assert float(found["strong"]) == pytest.approx(1 / 30)
+    assert (float(found["row"]), float(found["key"])) == (5, 7)
     assert float(found["special"]) > 0.7
 
 

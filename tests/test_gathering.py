@@ -95,7 +95,7 @@ def test_explanations_are_a_row_for_each_word_and_map_and_marks_are_a_map(tmp_pa
         "maps": {"attention": [0.25, None]}, "rationale": [1, 0], "model": "runs/pure",
     }  # fmt: skip
     path = tmp_path / "scores.jsonl"
-    path.write_text(json.dumps(record) + "\n" + json.dumps({**record, "id": "a:2", "rationale": None}) + "\n")
+    path.write_text(json.dumps(record) + "\n" + json.dumps({**record, "id": "a:2", "rationale": None}) + "\n", encoding="utf-8")
     frame = read_explanations(path)
     assert frame[["example", "word", "map", "value"]].astype(object).where(frame.notna(), None).values.tolist() == [
         ["a:1", "not", "attention", 0.25],
@@ -106,7 +106,7 @@ def test_explanations_are_a_row_for_each_word_and_map_and_marks_are_a_map(tmp_pa
         ["a:2", "good", "attention", None],
     ]
     assert gather([path])[0].name == "pure"
-    path.write_text(json.dumps({**record, "model": None}))
+    path.write_text(json.dumps({**record, "model": None}), encoding="utf-8")
     assert gather([path])[0].name == "scores"
 
 
@@ -117,7 +117,7 @@ def test_explanations_are_a_row_for_each_word_and_map_and_marks_are_a_map(tmp_pa
 def test_a_broken_file_of_explanations_gets_one_line(line: str, tmp_path: Path) -> None:
     good = {"id": 1, "label": None, "predicted": None, "words": [], "maps": {}}
     path = tmp_path / "scores.jsonl"
-    path.write_text(json.dumps(good) + "\n" + line + "\n")
+    path.write_text(json.dumps(good) + "\n" + line + "\n", encoding="utf-8")
     with pytest.raises(OutputError, match=r"no explanations can be read from .*, line 2: .*conoscope explain -o$"):
         read_explanations(path)
 

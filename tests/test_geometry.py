@@ -13,7 +13,6 @@ from conoscope.batches import Batch
 from conoscope.capture import traces_of
 from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import stable_hash
-from conoscope.errors import MeasureError
 from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.pipeline import measure
@@ -201,15 +200,49 @@ def test_effective_ranks_of_closed_forms() -> None:
     assert of_hidden("effective_rank", one)["rank"] == 1
 
 
-def test_the_variance_of_two_opposite_vectors_is_twice_their_square_and_copies_leave_only_rounding() -> None:
+def test_the_variance_of_two_opposite_vectors_is_twice_their_square() -> None:
+    assert of_hidden("variance", torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))["value"] == pytest.approx(10, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_variances_of_sentences_of_every_spread_equal_two_passes(dtype: torch.dtype, heads: int) -> None:
+    """Tokens that are the same count as 0, those that differ by little as what they differ by, and one token alone not at all."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(6, 5, 6, generator=draw, dtype=torch.float64)
+    x[1] = 0.1  # four tokens that are the same
+    x[2] = 7 + 1e-6 * x[2]
+    x[3, :, 2] += 8000
+    x[4, :, :2] = x[4, :1, :2]  # the same in one head alone
+    x = x.to(dtype)
+    real = torch.arange(5) < torch.tensor([5, 4, 5, 3, 5, 1])[:, None]
     asked = request("variance")
     tally = Tally.for_needs(asked.needs())
-    tally.add(
-        Trace(1, Batch.of_ids(torch.zeros(1, 4).long(), torch.ones(1, 4).bool()), hidden=torch.full((1, 4, 3), 0.1).double())
-    )
-    with pytest.raises(MeasureError, match="nothing to measure"):
-        table(asked, tally)
-    assert of_hidden("variance", torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))["value"] == pytest.approx(10, abs=1e-12)
+    by_head = x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    tally.add(Trace(1, Batch.of_ids(torch.zeros(6, 5).long(), real), hidden=x, key=by_head))
+    frame = table(asked, tally)
+    for head in range(heads):
+        each = [
+            float(((rows - rows.mean(0)) ** 2).sum() / (len(rows) - 1))
+            for rows in (by_head[i, head, real[i]].double().numpy() for i in range(5))
+        ]
+        row = frame[(frame["site"] == "key") & (frame["head"] == head + 1)].iloc[0]
+        assert row["value"] == pytest.approx(np.mean(each), rel=1e-5 if dtype == torch.float32 else 1e-12)
+        assert row["sd"] == pytest.approx(np.std(each, ddof=1), rel=1e-5 if dtype == torch.float32 else 1e-12)
+        assert (row["n"], row["undefined"]) == (5, 1)
+
+
+def test_a_collapsed_model_has_a_variance_of_zero() -> None:
+    for width in (1, 3):
+        row = of_hidden("variance", torch.full((4, width), 0.1))
+        assert (row["value"], row["n"], row["undefined"]) == (0, 1, 0)
+    # good good good good, and a sentence that varies: the mean is over both.
+    x = torch.stack((torch.full((4, 3), 0.1), torch.eye(4)[:, :3]))
+    asked = request("variance")
+    tally = Tally.for_needs(asked.needs())
+    tally.add(Trace(1, Batch.of_ids(torch.zeros(2, 4).long(), torch.ones(2, 4).bool()), hidden=x))
+    (value,) = table(asked, tally)["value"]
+    assert value == pytest.approx(np.trace(np.cov(np.eye(4)[:, :3].T)) / 2, abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -323,20 +356,14 @@ def test_two_tallies_of_the_same_traces_find_the_same_samples(pure: LoadedModel,
     assert table(request("self_sim"), tallies[0]).equals(table(request("self_sim"), tallies[1]))
 
 
-def test_variance_that_single_precision_cannot_tell_from_rounding_is_not_given() -> None:
-    """One huge coordinate, as trained models have them."""
+def test_the_variance_beside_one_huge_coordinate_is_told_in_single_precision() -> None:
+    """As trained models have them."""
     x = torch.randn(40, 64, generator=torch.Generator().manual_seed(0))
     x[:, 3] += 8000
-    batch = Batch.of_ids(torch.zeros(1, 40).long(), torch.ones(1, 40).bool())
     asked = request("variance")
-    for vectors, defined in ((x, False), (x.double(), True)):
-        tally = Tally.for_needs(asked.needs())
-        tally.add(Trace(1, batch, hidden=vectors[None]))
-        if defined:
-            assert table(asked, tally)["value"][0] == pytest.approx(np.trace(np.cov(x.double().numpy().T)), rel=1e-6)
-        else:
-            with pytest.raises(MeasureError, match="nothing to measure"):
-                table(asked, tally)
+    tally = Tally.for_needs(asked.needs())
+    tally.add(Trace(1, Batch.of_ids(torch.zeros(1, 40).long(), torch.ones(1, 40).bool()), hidden=x[None]))
+    assert table(asked, tally)["value"][0] == pytest.approx(np.trace(np.cov(x.double().numpy().T)), rel=1e-9)
 
 
 def test_room_for_what_waits_does_not_depend_on_an_empty_first_batch() -> None:

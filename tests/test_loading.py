@@ -1,5 +1,7 @@
 """Loading models: what is accepted, and what is refused with one clear line."""
 
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,51 @@ def test_labels_go_by_name_and_those_the_model_lacks_are_refused(pure: LoadedMod
     assert pure.label_numbers(Corpus.of([Example("x", "Positive"), Example("x", "negative")])) == {"Positive": 1, "negative": 0}
     with pytest.raises(ModelError, match=r"has the label 'neutral', which .* does not have \(it has negative, positive\)"):
         pure.label_numbers(Corpus.of([Example("x", "neutral")]))
+
+
+def as_named(*labels: str) -> Corpus:
+    return Corpus.of([Example("x", label) for label in labels])
+
+
+def test_labels_that_differ_by_case_alone_stay_two(pure: LoadedModel) -> None:
+    two = replace(pure, labels=("us", "US", "Them"))
+    assert two.label_numbers(as_named("US", "us")) == {"US": 1, "us": 0}
+    assert two.label_numbers(as_named("us", "THEM")) == {"us": 0, "THEM": 2}
+    with pytest.raises(ModelError, match=r"has the label 'Us', which .* does not have \(it has .*\), and 'us' is another label"):
+        two.label_numbers(as_named("Us"))
+    one = replace(pure, labels=("us", "them"))
+    assert one.label_numbers(as_named("US", "Them")) == {"US": 0, "Them": 1}
+    with pytest.raises(ModelError, match=r"has the label 'US', which .* and 'us' is another label; rename the labels"):
+        one.label_numbers(as_named("us", "US"))
+
+
+def test_two_labels_are_never_one_class(pure: LoadedModel) -> None:
+    generic = replace(pure, labels=("LABEL_0", "LABEL_1"))
+    with pytest.raises(ModelError, match="has the labels '0' and 'LABEL_0', which are one class"):
+        generic.label_numbers(as_named("0", "LABEL_0"))
+    for label in ("2", "00", "-1", "0" * 5000, "²"):
+        with pytest.raises(ModelError, match="has the label"):
+            generic.label_numbers(as_named(label))
+
+
+def test_two_classes_of_one_name_are_refused(pure: LoadedModel) -> None:
+    model = tiny("bert")
+    model.config.id2label = {0: "us", 1: "us", 2: "them"}
+    with pytest.raises(ModelError, match="has two classes of the name 'us'; give each its own in id2label"):
+        load_model(model, pure.tokenizer)
+
+
+def test_a_model_in_memory_is_taken_as_it_is_or_refused(pure: LoadedModel) -> None:
+    assert load_model(pure) is load_model(pure, dtype="float64", device="cpu") is load_model(pure, device="auto") is pure
+    assert load_model(pure, dtype=torch.float64, device=torch.device("cpu")) is pure
+    assert load_model(pure.module, pure.tokenizer, "auto", "float64").module is pure.module
+    for given in ((pure, None), (pure.module, pure.tokenizer)):
+        with pytest.raises(ModelError, match=r"is loaded in float64 and float32 is asked for; load it so"):
+            load_model(*given, dtype="float32")
+        with pytest.raises(ModelError, match=r"is loaded on cpu and meta is asked for|no device 'meta'"):
+            load_model(*given, device="meta")
+    with pytest.raises(ModelError, match="is loaded with a tokenizer already"):
+        load_model(pure, copy(pure.tokenizer))
 
 
 def test_labels_go_by_number_where_the_model_has_no_names(pure: LoadedModel) -> None:

@@ -12,7 +12,7 @@ from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.pipeline import Options, measure
 from conoscope.result import tables_of
-from conoscope.samples import Sample, names_of
+from conoscope.samples import Sample, beginnings_of, names_of
 from conoscope.tally import Tally
 
 WIDTH = 50
@@ -175,7 +175,7 @@ def corpus() -> Corpus:
 def test_every_layer_but_the_embedding_shows_the_same_256_examples(pure: LoadedModel, corpus: Corpus) -> None:
     for name in ("class_cones", "class_cones:vectors=all"):
         frame = measure(pure, corpus, [name])[name.replace("class_cones", "class_cones.plane", 1)]
-        own = ["projection", "value", "sd", "n", "second", "share", "gold", "predicted", "example"]
+        own = ["projection", "value", "sd", "n", "second", "share", "gold", "predicted", "example", "text"]
         assert list(frame.columns) == ["measure", "site", "layer", "head", *own]
         assert set(frame["site"]) == {"hidden"}
         assert {*zip(frame["layer"], frame["projection"], strict=True)} == {(layer, kind) for layer in (1, 2, 3) for kind in BOTH}
@@ -193,3 +193,24 @@ def test_shards_and_batch_sizes_change_no_point(pure: LoadedModel, corpus: Corpu
     parts = [measure(pure, corpus, ["class_cones"], Options(batch_size=7, shard=(number, 3))) for number in (2, 3, 1)]
     merged = (parts[0] + parts[1] + parts[2])["class_cones.plane"]
     pd.testing.assert_frame_equal(merged, whole, rtol=0, atol=1e-9)
+
+
+def test_each_point_has_the_beginning_of_its_text(pure: LoadedModel) -> None:
+    long = "😀 the soup\n was   cold, " * 20
+    corpus = Corpus.of([Example("we loved it", "positive", id="a"), Example(long, "negative", id="b")], "two")
+    found = measure(pure, corpus, ["class_cones"])["class_cones.plane"]
+    assert set(found[found["example"] == "a"]["text"]) == {"we loved it"}
+    (text,) = set(found[found["example"] == "b"]["text"])
+    assert text.startswith("😀 the soup was cold, 😀 the soup")
+    assert text.endswith("…")
+    assert len(text.encode()) <= 128
+
+
+def test_a_sample_with_names_alone_adds_up_with_one_that_has_beginnings() -> None:
+    ranks, values = torch.arange(2), torch.zeros(2, 1, dtype=torch.float64)
+    old = Sample.of(torch.zeros_like(ranks), ranks, values, names_of(["a", "b"]), 8, 1)
+    both = torch.cat((names_of(["c", "d"]), beginnings_of(["one", "two"])), dim=-1)
+    new = Sample.of(torch.zeros_like(ranks), ranks + 2, values, both, 8, 1)
+    for total in (old + new, new + old):
+        assert total.texts() == ["a", "b", "c", "d"]
+        assert total.beginnings() == ["", "", "one", "two"]

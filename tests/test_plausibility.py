@@ -152,7 +152,7 @@ def test_a_map_that_is_the_truth_is_perfect_and_chance_is_chance(tmp_path: Path)
     corpus = load_corpus("bistro:test").first(300)
     path = tmp_path / "truth.jsonl"
     rows = [{"id": e.id, "scores": [float(flag) for flag in e.rationale or [False] * len(e.words)]} for e in corpus]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     found = plausibility(corpus, scores=[path])
     frame = found["plausibility"]
     assert list(frame.columns) == COLUMNS
@@ -199,7 +199,7 @@ def test_rows_are_found_by_id_or_else_by_text(tmp_path: Path) -> None:
         {"text": "c d", "scores": [3, 4]},
         {"id": "x", "text": "e f", "maps": {"ig": [5, 6]}},
     ]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     found = read_scores(path)
     assert list(found.names) == ["mine", "ig"]
     np.testing.assert_array_equal(found.of(Example("a b", id="7"))["mine"], [1, np.nan])
@@ -236,7 +236,7 @@ def test_words_without_a_score_are_left_out_and_counted(pure: LoadedModel) -> No
 )
 def test_broken_files_of_scores_are_refused_in_one_line(row: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"
-    path.write_text(row)
+    path.write_text(row, encoding="utf-8")
     with pytest.raises((DataError, MeasureError)) as refused:
         plausibility([Example("a b", "x", None, (True, False), "1")], scores=[path])
     assert "\n" not in str(refused.value)
@@ -261,7 +261,7 @@ def test_the_command_prints_and_writes_tables(model: Path, tmp_path: Path, capsy
     assert frame["map"].unique().tolist() == ["attention", "rollout", "random"]
     pd.testing.assert_frame_equal(frame, pd.read_csv(out / "plausibility.csv"), check_dtype=False)
     assert len(pd.read_csv(out / "plausibility.curve.csv")) == 3 * len(THRESHOLDS)
-    provenance = json.loads((out / "provenance.json").read_text())
+    provenance = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
     assert provenance["measures"] == ["plausibility", "attention", "rollout", "random"]
     assert main([*command, "-o", str(out)]) == 0
     capsys.readouterr()
@@ -269,7 +269,7 @@ def test_the_command_prints_and_writes_tables(model: Path, tmp_path: Path, capsy
 
 
 def test_bad_input_gets_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "plain.csv").write_text("text,label\nfine soup,positive\n")
+    (tmp_path / "plain.csv").write_text("text,label\nfine soup,positive\n", encoding="utf-8")
     base = ("plausibility", "bistro:test", "--model", model)
     assert "no map 'saliency'" in refusal(capsys, *base, "--map", "saliency")
     assert "no file" in refusal(capsys, *base, "--scores", tmp_path / "none.jsonl")
@@ -294,7 +294,7 @@ def test_explain_writes_a_line_for_each_example(model: Path, tmp_path: Path, cap
     out = tmp_path / "scores.jsonl"
     assert main(["explain", str(model), "bistro:test", "--limit", "9", "--map", "norms", "-o", str(out)]) == 0
     assert capsys.readouterr().out == f"9 examples explained; written to {out}\n"
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [row["id"] for row in rows] == [e.id for e in load_corpus("bistro:test").first(9)]
     assert list(rows[0]) == ["id", "text", "pair", "words", "label", "rationale", "model", "predicted", "maps"]
     assert all(len(row["maps"]["norms"]) == len(row["words"]) == len(row["text"].split()) for row in rows)
@@ -306,7 +306,7 @@ def test_what_people_marked_stands_in_the_file_and_comes_back_as_a_map_of_its_ow
     texts = Corpus.of([marked, Example("we loved it", "positive", id="unmarked")])
     out = tmp_path / "scores.jsonl"
     write_explanations(explain(pure, texts, ["attention"]), out)
-    records = [json.loads(line) for line in out.read_text().splitlines()]
+    records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [record["rationale"] for record in records] == [[0, 0, 0, 1, 0, 1, 0], None]
     frame = read_explanations(out)
     human = frame[frame["map"] == "human"]

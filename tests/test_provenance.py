@@ -5,13 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModel
 
 from conoscope.card import described
 from conoscope.corpora import Example
+from conoscope.joining import differences
 from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure, merge
-from conoscope.provenance import of_model
-from conoscope.result import differences, read_provenance
+from conoscope.provenance import notes_of, of_model
+from conoscope.result import read_provenance
 from conoscope.settings import Training
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved the bread", "positive"), Example("no soup", "negative")]
@@ -30,7 +33,7 @@ def folder(model: Path, tmp_path: Path) -> Path:
 
 
 def test_what_training_json_says_is_told_flat(folder: Path) -> None:
-    (folder / "training.json").write_text(facts(seed=3, entropy_penalty=0.5, vectors="some.vec", epochs=50))
+    (folder / "training.json").write_text(facts(seed=3, entropy_penalty=0.5, vectors="some.vec", epochs=50), encoding="utf-8")
     assert of_model(load_model(folder))["training"] == {
         "preset": "pure-attention",
         "layers": 3,
@@ -48,7 +51,7 @@ def test_what_training_json_says_is_told_flat(folder: Path) -> None:
 
 
 def test_a_checkpoint_has_no_preset_and_no_test_no_accuracy(folder: Path) -> None:
-    (folder / "training.json").write_text(facts({"validation": {"accuracy": 0.5}}, checkpoint="some/bert"))
+    (folder / "training.json").write_text(facts({"validation": {"accuracy": 0.5}}, checkpoint="some/bert"), encoding="utf-8")
     found = of_model(load_model(folder))["training"]
     assert (found["preset"], found["checkpoint"], found["accuracy"]) == (None, "some/bert", None)
 
@@ -82,7 +85,7 @@ def test_a_training_json_that_is_not_ours_counts_as_none_and_measuring_goes_on(
 
 
 def test_shards_merge_where_the_model_was_moved_and_its_training_json_lost(folder: Path, tmp_path: Path) -> None:
-    (folder / "training.json").write_text(facts())
+    (folder / "training.json").write_text(facts(), encoding="utf-8")
     measure(folder, TEXTS, ["sim"], Options(shard=(1, 3)), tmp_path / "one")
     measure(folder, TEXTS, ["sim"], Options(shard=(2, 3)), tmp_path / "two")
     elsewhere = folder.rename(tmp_path / "elsewhere")
@@ -99,3 +102,27 @@ def test_results_of_before_and_other_weights_are_told_apart_as_ever(folder: Path
     assert differences(before, found) is None
     other = {**found, "model": {**found["model"], "hash": "other"}}
     assert differences(found, other, ("model",)) == f"model hash {found['model']['hash']}, not other"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("bert", {}, []),
+        ("gpt2", {}, []),
+        ("llama", {"num_key_value_heads": 4}, ["keys are taken after rotary positions"]),
+        (
+            "llama",
+            {"num_key_value_heads": 2},
+            ["keys are taken after rotary positions", "2 key and value heads serve 4 query heads"],
+        ),
+        ("modernbert", {}, ["keys are taken after rotary positions"]),
+        ("roformer", {}, ["keys are taken after rotary positions"]),
+        ("gptj", {"rotary_dim": 4}, ["keys are taken after rotary positions"]),
+    ],
+)
+def test_notes_are_of_what_the_model_has(name: str, more: dict[str, int], expected: list[str]) -> None:
+    shape = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 32, "vocab_size": 40}
+    config = AutoConfig.for_model(name, **{**shape, **more}, num_labels=2, pad_token_id=0)
+    with torch.device("meta"):
+        module = AutoModel.from_config(config)
+    assert notes_of(LoadedModel(module, None, name)) == expected  # type: ignore[arg-type]

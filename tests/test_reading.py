@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 SUPPORTED = runpy.run_path(str(ROOT / "benchmarks" / "supported.py"))
 CAPTURED = [
     cells[0]
-    for line in (ROOT / "docs" / "supported.md").read_text().splitlines()
+    for line in (ROOT / "docs" / "supported.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("|") and (cells := [cell.strip() for cell in line.split("|")[1:-1]])[1] in ("on the interface", "followed")
 ]
 PAD, END, UNKNOWN, OTHER = "<pad>", "<end>", "<unknown>", "<other>"

@@ -185,7 +185,7 @@ def test_word_vectors_cover_the_corpora_as_the_log_says() -> None:
     words = count_words(e.text for e in load_corpus("hatexplain:train"))
     vectors = load_vectors(Path(DATA) / "glove" / "glove.6B.100d.cut.txt.gz", words)
     assert vectors.matrix.shape == (len(words), 100)
-    log = (Path(__file__).parents[1] / "docs" / "log.md").read_text()
+    log = (Path(__file__).parents[1] / "docs" / "log.md").read_text(encoding="utf-8")
     assert f"{len(words):,} words" in log
     assert f"{vectors.coverage():.2%}" in log
     assert f"{vectors.coverage(words):.2%}" in log

@@ -4,7 +4,9 @@ import base64
 import hashlib
 import io
 import json
+import os
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,15 +17,16 @@ import pytest
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
 from conoscope.figures import FIGURES, svg
+from conoscope.figures.embedding import slim
 from conoscope.findings import Finding
 from conoscope.gathering import Run, together
 from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
 from conoscope.pipeline import Options, measure
 from conoscope.reporting import report
-from conoscope.reporting.charts import slim
 from conoscope.reporting.page import MEASURES, page
-from conoscope.reporting.tables import ALTOGETHER, LARGEST, SHOWN, data_url, decimals, number
+from conoscope.reporting.sorting import SHOWN, held_rows, in_order
+from conoscope.reporting.tables import ALTOGETHER, LARGEST, data_url, decimals, number
 from conoscope.terminal import printable
 from reports import HOSTILE, Page, clipped, run, sim, words
 
@@ -119,7 +122,7 @@ def test_a_large_table_is_cut_and_says_so_and_where_the_whole_is() -> None:
     kept = Run("m", "out/m", {}, {"sim:mask=real": large, "sim": sim(60)})
     text = written([kept])
     parsed = Page(text)
-    assert "sim, the first 100 of 120 rows; sorting sorts these" in parsed.texts["caption"]
+    assert "sim, the first 100 of 120 rows; sorting sorts all of them" in parsed.texts["caption"]
     assert [found["download"] for found in parsed.all("a") if "download" in found] == ["sim.csv"]
     assert "This table is too large for the page; the whole of it is in <code>out/m/sim-mask-real.csv</code>." in text
     assert len(parsed.all("tr")) == 2 * (SHOWN + 1)
@@ -127,12 +130,36 @@ def test_a_large_table_is_cut_and_says_so_and_where_the_whole_is() -> None:
 
 def test_a_cut_table_shows_rows_of_every_run() -> None:
     parsed = Page(written([run("one", sim=sim(60)), run("two", sim=sim(70))]))
-    assert "sim, the first 50 rows of each run, of 260 in all; sorting sorts these" in parsed.texts["caption"]
+    assert "sim, the first 50 rows of each run, of 260 in all; sorting sorts all of them" in parsed.texts["caption"]
     assert parsed.texts["td"].count("one") == parsed.texts["td"].count("two") == 50 + 1
 
 
 def test_a_large_table_of_a_result_that_was_not_saved_says_so() -> None:
     assert "save the result to have it as a file" in written([run(sim=pd.concat([sim(1000)] * 5))])
+
+
+def test_texts_are_sorted_as_people_read_them() -> None:
+    texts = ["layer 10", "Zebra", "layer 9", "café", "cafe b", "", "²"]
+    assert sorted(texts, key=in_order) == ["", "²", "café", "cafe b", "layer 9", "layer 10", "Zebra"]
+
+
+def test_what_a_page_holds_for_sorting_is_bounded_and_has_the_first_rows_by_every_column() -> None:
+    shuffled = [(place * 7919) % 50_000 for place in range(50_000)]
+    frame = pd.DataFrame({"word": [f"word {number}" for number in shuffled], "value": [number / 7 for number in shuffled]})
+    frame.loc[::3, "value"] = float("nan")
+    packed = held_rows(dict(frame.items()), {"value": 3})
+    assert len(packed) < 10_000
+    found = json.loads(zlib.decompress(base64.b64decode(packed), -15))
+    words, values = found["columns"]
+    assert not found["whole"]
+    rows = list(zip([words["words"][at] for at in words["at"]], values["values"], strict=True))
+    assert len(rows) <= 2 * SHOWN * 2
+    for ascending in (True, False):
+        for column, place in (("value", 1), ("word", 0)):
+            key = None if column == "value" else lambda texts: texts.str.removeprefix("word ").astype(int)
+            wanted = frame.sort_values(column, ascending=ascending, kind="stable", key=key)[column][:SHOWN]
+            there = {row[place] for row in rows}
+            assert {round(value, 6) if column == "value" else value for value in wanted} <= there
 
 
 def test_the_page_of_many_large_tables_is_small() -> None:
@@ -145,7 +172,7 @@ def test_the_page_of_many_large_tables_is_small() -> None:
 
 def test_a_page_of_one_run_says_what_was_measured(pure: LoadedModel, tmp_path: Path) -> None:
     result = measure(pure, TEXTS, ["sim", "capacity", "directionality"], out=tmp_path / "out")
-    text = report(tmp_path / "out", tmp_path / "report.html").read_text()
+    text = report(tmp_path / "out", tmp_path / "report.html").read_text(encoding="utf-8")
     parsed = Page(text)
     assert "3 × 2" in parsed.texts["bdi"]
     assert "negative, positive" in parsed.texts["dd"]
@@ -191,16 +218,16 @@ def test_a_page_without_any_figure_has_its_tables() -> None:
 def test_a_page_of_texts_without_labels_and_of_weights_alone(pure: LoadedModel, tmp_path: Path) -> None:
     unlabelled = measure(pure, TEXTS, ["sim"], Options(labels=False))
     weights = measure(pure, None, ["directionality"])
-    parsed = Page(report(unlabelled, tmp_path / "unlabelled.html").read_text())
+    parsed = Page(report(unlabelled, tmp_path / "unlabelled.html").read_text(encoding="utf-8"))
     assert {FIGURES[(found["id"] or "").removeprefix("figure-")].needs for found in parsed.all("figure")} == {("sim",)}
-    parsed = Page(report(weights, tmp_path / "weights.html").read_text())
+    parsed = Page(report(weights, tmp_path / "weights.html").read_text(encoding="utf-8"))
     assert "none, the weights alone" in parsed.texts["dd"]
     assert "Texts" not in parsed.texts["dt"][:5]
 
 
 def test_a_part_of_a_corpus_is_told_first(pure: LoadedModel, tmp_path: Path) -> None:
     part = measure(pure, TEXTS, ["sim"], Options(shard=(1, 2)))
-    text = report(part, tmp_path / "part.html", title="A <part>").read_text()
+    text = report(part, tmp_path / "part.html", title="A <part>").read_text(encoding="utf-8")
     assert "was measured on a part of its corpus; shards 2/2 are missing." in text
     assert "(missing: 2/2)" in text
     assert Page(text).texts["h1"] == ["A <part>"]
@@ -252,7 +279,9 @@ def test_numbers_have_the_digits_that_a_reader_needs() -> None:
 
 def test_a_page_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
     result = tmp_path / "words.jsonl"
-    result.write_text('{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n')
+    result.write_text(
+        '{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n', encoding="utf-8"
+    )
     with pytest.raises(OutputError, match=r"no report can be written as 'page\.pdf'; give an ending of \.htm, \.html"):
         report(result, tmp_path / "page.pdf")
     with pytest.raises(OutputError, match=r"cannot write .*nowhere.page\.html: No such file or directory; give -o another file"):
@@ -267,16 +296,17 @@ def test_a_page_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> No
 
 def test_a_page_that_was_there_stays_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "words.jsonl", tmp_path / "page.html"
-    source.write_text('{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n')
+    source.write_text(
+        '{"id": "1", "label": null, "predicted": "yes", "words": ["a"], "maps": {"attention": [1.0]}}\n', encoding="utf-8"
+    )
     report(source, target)
-    before = target.read_text()
+    before = target.read_text(encoding="utf-8")
 
-    def full(self: Path, *_: object, **__: object) -> int:
-        self.touch()
+    def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OutputError, match="No space left on device"):
         report(source, target)
-    assert target.read_text() == before
-    assert not list(tmp_path.glob("*.part"))
+    assert target.read_text(encoding="utf-8") == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "words.jsonl"]

@@ -1,7 +1,6 @@
 """The report in a browser: alive and without a script, in the light and in the dark, wide, narrow and on paper."""
 
 import io
-import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from conoscope.figures import FIGURES
 from conoscope.findings import Finding
@@ -19,19 +18,7 @@ from conoscope.reporting.page import page as page_of
 from conoscope.terminal import printable
 from reports import HOSTILE, clipped, run, sim, words
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser is installed; looked for {', '.join(NAMES)}")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +30,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             patch.setitem(FIGURES, f"clipped-{number}", clipped(number))
         text = page_of(runs, together(runs), [Finding("SIM is 0.5.", "sim")])
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -113,7 +100,7 @@ def test_no_two_charts_share_a_name_and_each_finds_its_own(opened: Open) -> None
 
 def test_a_chart_that_fails_leaves_its_drawing(browser: Browser, written: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.html"
-    broken.write_text(written.read_text().replace('"mark":', '"remark":'))
+    broken.write_text(written.read_text(encoding="utf-8").replace('"mark":', '"remark":'), encoding="utf-8")
     shown = browser.new_page()
     shown.goto(broken.as_uri())
     with shown.expect_console_message():
@@ -168,6 +155,76 @@ def test_cells_without_a_text_come_last_whichever_way(opened: Open) -> None:
         assert column(shown, "table-self_sim\\.words", 2)[-1] == ""
 
 
+LONG = 50_000
+"""Rows of a long table."""
+
+
+@pytest.fixture(scope="module")
+def long(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page of long tables whose largest numbers are far below the first rows."""
+    places = [(place * 7919) % LONG for place in range(LONG)]
+    frame = pd.DataFrame(
+        {"measure": "made", "word": [f"w {place}" for place in places], "value": [place / 10 for place in places]}
+    )
+    frame.loc[frame.index % 5 == 4, "value"] = float("nan")
+    path = tmp_path_factory.mktemp("long") / "report.html"
+    runs = [run(made=frame, some=frame[:200].assign(word=HOSTILE[0])), run("other", some=frame[200:400])]
+    path.write_text(page_of(runs, together(runs), []), encoding="utf-8")
+    assert path.stat().st_size < 400_000
+    shown = browser.new_page()
+    shown.goto(path.as_uri())
+    yield shown
+    shown.close()
+
+
+def sort(shown: Page, table: str, name: str, by_key: bool, times: int = 1) -> list[list[str]]:
+    """The rows that are shown once a table is sorted."""
+    details = shown.locator(f"#table-{table}")
+    details.evaluate("(element) => { element.open = true; }")
+    button = details.locator("th button", has_text=name)
+    for time in range(times):
+        if by_key:
+            button.focus()
+            shown.keyboard.press("Enter")
+        else:
+            button.click()
+        way = "descending" if time % 2 else "ascending"
+        expect(details.locator(f"th[aria-sort={way}]")).to_have_text(name)
+    rows = details.locator("tbody").evaluate(
+        "(body) => [...body.rows].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    return [list(row) for row in rows]
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_sorting_sorts_the_whole_of_a_long_table(long: Page, by_key: bool) -> None:
+    long.reload()
+    largest = sorted((place for row, place in enumerate((at * 7919) % LONG for at in range(LONG)) if row % 5 != 4), reverse=True)
+    rows = sort(long, "made", "value", by_key, 2)
+    assert [float(row[-1]) for row in rows] == [place / 10 for place in largest[:100]]
+    assert long.locator("#table-made caption").text_content() == "made, the first 100 of 50,000 rows by value, descending"
+    smallest = sort(long, "made", "value", by_key)
+    assert [float(row[-1]) for row in smallest] == [place / 10 for place in largest[:-101:-1]]
+    words = sort(long, "made", "word", by_key)
+    assert [row[-2] for row in words] == [f"w {place}" for place in range(100)]
+
+
+def test_missing_numbers_come_last_in_the_whole_and_rows_of_all_runs_are_sorted_together(long: Page) -> None:
+    long.reload()
+    first = long.locator("#table-some tbody tr").first.inner_html()
+    rows = sort(long, "some", "value", False, 2)
+    assert "" not in [row[-1] for row in rows]
+    assert {row[0] for row in rows} == {"a model", "other"}
+    words = sort(long, "some", "word", False)
+    assert {row[1] for row in words} == {HOSTILE[0]}
+    assert long.locator("#table-some script:not([data-rows])").count() == 0
+    # A second heading sorts within the first, where the whole is on the page: the largest still come first.
+    assert [row[-1] for row in words] == sorted((row[-1] for row in words), key=float, reverse=True)
+    assert sort(long, "some", "run", False)[0][0] == "a model"
+    assert long.locator("#table-some tbody tr").count() == 100
+    assert first.count("<td") == len(words[0])
+
+
 def test_hostile_texts_stay_texts(opened: Open) -> None:
     shown = opened()
     live(shown)
@@ -213,15 +270,16 @@ def test_the_dark_changes_paper_and_ink_of_page_and_charts(opened: Open, scripts
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_narrow_page_does_not_scroll_sideways_but_its_boxes_do(opened: Open, scripts: bool) -> None:
+def test_a_narrow_page_does_not_scroll_sideways(opened: Open, scripts: bool) -> None:
     shown = opened(viewport={"width": 390, "height": 844}, java_script_enabled=scripts)
     if scripts:
         live(shown)
     for summary in shown.locator("summary").all():
         summary.click()
     assert shown.evaluate("document.scrollingElement.scrollWidth") <= 390
+    # A live chart is made for the room that there is; a drawing scrolls in its box.
     box = shown.locator("#figure-sim .scroll")
-    assert box.evaluate("(element) => element.scrollWidth > element.clientWidth")
+    assert box.evaluate("(element) => element.scrollWidth > element.clientWidth") == (not scripts)
     assert box.get_attribute("tabindex") == "0"
 
 

@@ -19,7 +19,7 @@ from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Trace
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "supported.md").read_text()
+PAGE = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")
 ROWS = {
     cells[0]: cells for cells in ([c.strip() for c in line.split("|")[1:-1]] for line in PAGE.splitlines() if line[:1] == "|")
 }

@@ -130,7 +130,7 @@ def test_a_study_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path, m
 def test_a_run_that_is_not_whole_is_made_again(text: str, tmp_path: Path, counted: Reader) -> None:
     whole = reproduce("counted", tmp_path, ALONE)
     job = jobs_of(STUDIES["counted"], STUDIES["counted"].conditions, 5, HERE, tmp_path)[0]
-    job.path.write_text(text)
+    job.path.write_text(text, encoding="utf-8")
     assert kept(job) is None
     assert reproduce("counted", tmp_path, ALONE)["means"] == whole["means"]
     assert counted.asked == 11
@@ -207,7 +207,7 @@ def test_the_text_the_record_and_the_page_tell_the_same(
     assert main(["reproduce", "counted", "--record", str(tmp_path / "record.json"), "--page", str(tmp_path / "p" / "c.md")]) == 0
     assert told(record) in capsys.readouterr().out
     assert counted.asked == 10
-    page = (tmp_path / "p" / "c.md").read_text()
+    page = (tmp_path / "p" / "c.md").read_text(encoding="utf-8")
     for said in (
         "It means much.",
         "It differs.",
@@ -218,7 +218,7 @@ def test_the_text_the_record_and_the_page_tell_the_same(
     drawn = {path.name for path in (tmp_path / "p").glob("*.svg")}
     assert drawn == {"c-claims.svg", "c-published-and-ours.svg"}
     assert all(f"]({name})" in page for name in drawn)
-    assert write_page(record, tmp_path / "again" / "c.md").read_text() == page
+    assert write_page(record, tmp_path / "again" / "c.md").read_text(encoding="utf-8") == page
 
 
 def test_bad_input_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], counted: Reader) -> None:
@@ -227,7 +227,7 @@ def test_bad_input_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "no data of hatexplain" in missing
     assert "conoscope fetch hatexplain" in missing
     assert not (tmp_path / "x").exists()
-    (tmp_path / "file").write_text("[]")
+    (tmp_path / "file").write_text("[]", encoding="utf-8")
     assert "cannot make the folder" in refusal(capsys, "reproduce", "counted", "-o", tmp_path / "file")
     for path in (tmp_path / "file", tmp_path / "none", tmp_path):
         assert "no record can be read from" in refusal(capsys, "reproduce", "counted", "--record", path)

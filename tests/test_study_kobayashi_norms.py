@@ -81,7 +81,7 @@ def test_a_figure_of_another_model_stands_beside_ours_unjudged_and_one_of_a_laye
 def test_the_authors_ranks_are_taken_where_the_vocabulary_is_theirs(tmp_path: Path) -> None:
     listed = tmp_path / RANKS
     listed.parent.mkdir()
-    listed.write_text("1 154924078 1996\n2 142669805 1012\n")
+    listed.write_text("1 154924078 1996\n2 142669805 1012\n", encoding="utf-8")
 
     def ranks(vocabulary: dict[str, int]) -> Path | None:
         tokenizer = SimpleNamespace(get_vocab=lambda: vocabulary)
@@ -89,7 +89,7 @@ def test_the_authors_ranks_are_taken_where_the_vocabulary_is_theirs(tmp_path: Pa
         return _ranks(made, tmp_path / "ranks.tsv")  # type: ignore[arg-type]
 
     assert ranks({**FITS, "the": 7}) is None
-    assert ranks({**FITS}).read_text() == "rank\tid\n1\t1996\n2\t1012\n"
+    assert ranks({**FITS}).read_text(encoding="utf-8") == "rank\tid\n1\t1996\n2\t1012\n"
     listed.unlink()
     assert ranks({**FITS}) is None
 

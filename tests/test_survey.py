@@ -86,7 +86,7 @@ def test_a_hostile_text_is_printed_as_text(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     rows = [{"text": HOSTILE, "label": "\x1b]0;title\x07"}, {"text": "x" * 10_000, "label": "plain"}]
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     assert main(["corpus", str(tmp_path / "a.jsonl"), "--samples", "5"]) == 0
     out = capsys.readouterr().out
     assert all(c.isprintable() or c == "\n" for c in out)
@@ -100,8 +100,8 @@ def test_printable_keeps_letters_and_spells_out_the_rest() -> None:
 
 
 def test_the_command_tells_coverage_by_word_vectors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "v.txt").write_text("soup 1 2\ngood 3 4\n")
-    (tmp_path / "a.csv").write_text("text\nGood soup soup!\nwarm soup\n")
+    (tmp_path / "v.txt").write_text("soup 1 2\ngood 3 4\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("text\nGood soup soup!\nwarm soup\n", encoding="utf-8")
     assert main(["corpus", str(tmp_path / "a.csv"), "--vectors", str(tmp_path / "v.txt")]) == 0
     assert "a.csv: 50.00% of 4 words and 66.67% of their 6 occurrences have a vector in " in capsys.readouterr().out
 
@@ -126,7 +126,7 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
 
 
 def test_a_hostile_name_of_a_file_is_printed_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "ev\x1b[31mil.csv").write_text("text\nsoup\n")
+    (tmp_path / "ev\x1b[31mil.csv").write_text("text\nsoup\n", encoding="utf-8")
     assert main(["corpus", str(tmp_path / "ev\x1b[31mil.csv")]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
@@ -148,5 +148,7 @@ def test_neither_command_imports_torch_for_what_is_on_this_machine() -> None:
         "import sys; from conoscope.cli import main; main(['corpus', 'bistro:test']); "
         "main(['fetch', 'hub']); print({'torch', 'transformers'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}, encoding="utf-8"
+    )
     assert done.stdout.strip().endswith("set()")

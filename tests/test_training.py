@@ -43,7 +43,7 @@ def test_it_learns_and_writes_a_model_that_loads(splits: dict[str, Corpus], tmp_
     trained = train(splits, tmp_path / "run", QUICK)
     assert trained.scores["test"]["accuracy"] == 1.0
     assert load_model(trained.folder).labels == ("good", "bad")
-    assert json.loads((tmp_path / "run" / "training.json").read_text())["settings"]["width"] == 16
+    assert json.loads((tmp_path / "run" / "training.json").read_text(encoding="utf-8"))["settings"]["width"] == 16
 
 
 def test_hidden_states_of_a_trained_pure_attention_have_one_norm_and_no_mean(splits: dict[str, Corpus], tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_run_that_ran_off_or_was_stopped_leaves_nothing_behind(splits: dict[st
 
 
 def test_a_folder_with_something_in_it_is_refused(splits: dict[str, Corpus], tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
     with pytest.raises(OutputError, match="is there already and not empty; give -o a new folder"):
         train(splits, tmp_path, QUICK)
 
@@ -115,7 +115,7 @@ def test_a_corpus_without_labels_cannot_be_learned(tmp_path: Path) -> None:
 
 def test_the_command_trains_on_a_file_and_says_how_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"the soup number {n} was {('lovely', 'awful')[n % 2]},{('good', 'bad')[n % 2]}\n" for n in range(150))
-    (tmp_path / "reviews.csv").write_text("text,label\n" + rows)
+    (tmp_path / "reviews.csv").write_text("text,label\n" + rows, encoding="utf-8")
     settings = ["--layers", "1", "--width", "16", "--epochs", "2", "--lr", "0.01", "--device", "cpu"]
     assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings]) == 0
     captured = capsys.readouterr()
@@ -167,7 +167,7 @@ def test_special_tokens_begin_as_zeros_or_random(splits: dict[str, Corpus], tmp_
 
 
 def test_word_vectors_are_what_embeddings_begin_with_and_frozen_ones_stay(splits: dict[str, Corpus], tmp_path: Path) -> None:
-    (tmp_path / "v.txt").write_text("soup 1 2 3 4\nlovely 5 6 7 8\n")
+    (tmp_path / "v.txt").write_text("soup 1 2 3 4\nlovely 5 6 7 8\n", encoding="utf-8")
     given = {"vectors": str(tmp_path / "v.txt"), "width": None}
     weights, words = begun(tmp_path, splits, **given)
     assert weights[words["lovely"]].tolist() == [5, 6, 7, 8]
@@ -285,8 +285,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
 def test_the_card_says_what_was_learned_how_and_how_well(splits: dict[str, Corpus], tmp_path: Path) -> None:
     hostile = {name: replace(corpus, name="<script>|x|\n# evil") for name, corpus in splits.items()}
     trained = train(hostile, tmp_path / "run", QUICK)
-    card = (tmp_path / "run" / "README.md").read_text()
-    facts = json.loads((tmp_path / "run" / "training.json").read_text())
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    facts = json.loads((tmp_path / "run" / "training.json").read_text(encoding="utf-8"))
     assert facts["scores"]["test"]["by_class"] == {"good": 1.0, "bad": 1.0}
     assert facts["model"]["hash"] == load_model(trained.folder).digest()
     assert facts["corpora"]["train"]["examples"] == 96

@@ -88,7 +88,7 @@ def test_coverage_counts_words_or_their_occurrences(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_row_is_named_by_file_and_line(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "v.txt").write_text(content)
+    (tmp_path / "v.txt").write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         load_vectors(tmp_path / "v.txt", ["soup"])
 
@@ -126,7 +126,7 @@ def test_a_package_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch
 
 def test_a_file_is_not_held_beside_its_matrix(tmp_path: Path) -> None:
     rows, width = 20_000, 50
-    with (tmp_path / "v.txt").open("w") as file:
+    with (tmp_path / "v.txt").open("w", encoding="utf-8") as file:
         file.writelines(f"w{n} " + " ".join(["0.12345"] * width) + "\n" for n in range(rows))
     words = [f"w{n}" for n in range(rows)]
     tracemalloc.start()

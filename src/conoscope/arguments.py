@@ -5,7 +5,22 @@ from collections.abc import Callable
 
 from conoscope import __version__
 from conoscope.explaining_arguments import explain_options, faithfulness_options, plausibility_options
-from conoscope.shared_arguments import Named, count, data_options, kind, layers, positive, rate, seed, seeds, shard, weight
+from conoscope.shared_arguments import (
+    Named,
+    count,
+    data_options,
+    kind,
+    layers,
+    pool_option,
+    positive,
+    rate,
+    seed,
+    seeds,
+    shard,
+    weight,
+)
+from conoscope.terminal import Parser
+from conoscope.textfiles import readable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("train on the built-in corpus, measure, print tables, write the report", "conoscope demo"),
@@ -37,7 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="conoscope",
         description="See the geometry of self-attention in transformer text classifiers.",
         epilog="start here: conoscope demo",
@@ -132,13 +147,14 @@ def _measure_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-length", type=positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes"
     )
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
-    command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
+    command.add_argument("--device", help="auto, cpu, cuda or cuda:1; default auto")
+    command.add_argument("--dtype", help="float32, float64, bfloat16 or float16; default float32")
     command.add_argument("--seed", type=seed, default=0, help="of a generated corpus, or of a cut by chance")
     command.add_argument(
         "--kind", action=Named, dest="kinds", type=kind, default={}, metavar="NAME=WORDS",
         help='a kind of token of your own, as negation="not no never"; again for more',
     )  # fmt: skip
+    pool_option(command)
     command.add_argument("--frequencies", metavar="FILE", help="ranks or counts of tokens, for the measure frequency")
     command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
     data_options(command)
@@ -157,7 +173,7 @@ def _compare_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--out", metavar="FILE", help="write the scores here as CSV, and the pairs beside them")
     command.add_argument("--batch-size", type=positive, default=64, help="texts in a batch")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
+    command.add_argument("--device", help="auto, cpu, cuda or cuda:1; default auto")
     command.add_argument("--seed", type=seed, default=0, help="of a corpus that is generated or cut by chance")
     data_options(command)
 
@@ -169,7 +185,7 @@ def _report_options(command: argparse.ArgumentParser) -> None:
         "shown side by side, under names that you may give, as in before=out-1/ after=out-2/",
     )  # fmt: skip
     command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="the page to write")
-    command.add_argument("--title", help="of the page; default what was measured")
+    command.add_argument("--title", type=readable, help="of the page; default what was measured")
 
 
 def _figure_options(command: argparse.ArgumentParser) -> None:
@@ -178,8 +194,8 @@ def _figure_options(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument("results", nargs="*", metavar="OUT", help="folders written by conoscope measure; none for positions")
     command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
-    command.add_argument("--count", type=positive, default=100, help="positions: how many")
-    command.add_argument("--width", type=positive, default=50, help="positions: coordinates of each")
+    command.add_argument("--count", type=positive, metavar="N", help="positions: how many; default 100")
+    command.add_argument("--width", type=positive, metavar="N", help="positions: coordinates of each; default 50")
 
 
 def _gates_options(command: argparse.ArgumentParser) -> None:

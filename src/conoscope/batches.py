@@ -48,8 +48,9 @@ class Batch(Once):
     whitespace word of the example the token ends in, -1 for none. `cls`: where the classifying token stands in each
     row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
     `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
-    by a given list of frequencies, where there is one. `pad`: what the model's configuration must name as padding for the time of
-    a pass; None where it names its own. `reads`: whether `cls` is where the model was found to read.
+    by a given list of frequencies, where there is one. `texts`: what each example says, the second text of a pair after " / ".
+    `pad`: what the model's configuration must name as padding for the time of a pass; None where it names its own. `reads`:
+    whether `cls` is where the model was found to read.
     """
 
     inputs: Mapping[str, Tensor]
@@ -66,6 +67,7 @@ class Batch(Once):
     spelling: Mapping[int, str] = field(default_factory=dict, repr=False)
     kinds: tuple[str, ...] = KINDS
     frequency: Float[Tensor, "b t"] | None = None
+    texts: tuple[str, ...] = field(default=(), repr=False)
     pad: int | None = None
     reads: bool = False
 
@@ -199,6 +201,7 @@ class Batcher:
             spelling=self._kinds.spelling,
             kinds=self._kinds.names,
             frequency=None if self.known.ranks is None else self.known.ranks[ids],
+            texts=tuple(e.text if e.pair is None else f"{e.text} / {e.pair}" for e in examples),
             pad=pad if self.reading.pad is None else None,
             reads=self.reading.place in ONE_TOKEN,
         )

@@ -26,7 +26,7 @@ def build(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTraine
         for option in ("preset", "layers", "width", "heads", "vectors", "special"):
             if getattr(chosen, option) != getattr(Training(), option):
                 raise ModelError(f"a checkpoint has its own {option}; give --{option} or --from, not both")
-        model, tokenizer = load_for_training(chosen.checkpoint, learned.labels)
+        model, tokenizer = load_for_training(str(chosen.checkpoint), learned.labels)
         model.get_input_embeddings().weight.requires_grad_(not chosen.freeze)
     else:
         model, tokenizer = _new(learned, chosen)

@@ -3,6 +3,7 @@
 >>> trainer.add_callback(GeometryCallback(tokenizer, load_corpus("bistro:validation"), every=100))
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -20,28 +21,32 @@ from transformers import (
     TrainingArguments,
 )
 
+from conoscope.bounds import POSITIVE, within
 from conoscope.capture import Capture
-from conoscope.corpora import Corpus
+from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.errors import OverflowedError
 from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.result import table
 from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.traces import Answer
 
 MEASURES = ("sim", "attention_entropy")
 
 
 class GeometryCallback(TrainerCallback):  # type: ignore[misc]
-    """Measures the first `size` examples before training and every `every` steps, without touching the training.
+    """Measures the first `size` examples before training and every `every` steps, without touching the training: of a model
+    that overflows, the numbers are NaN.
 
     `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
     over heads. They are put into the Trainer's history as well; its loggers get them with `callback.report = trainer.log`.
-    Separation is the mean cosine of a [CLS] with the mean direction of its own class, less that with the other classes'.
+    Separation is the mean cosine of the vector that the classifier reads ([CLS], the last token or the mean of the tokens) with
+    the mean direction of its own class, less that with the other classes'.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Corpus, every: int = 100, size: int = 64) -> None:
-        self.tokenizer, self.every = tokenizer, every
-        self.corpus = Corpus.of(corpus.first(size), str(corpus))
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Texts, every: int = 100, size: int = 64) -> None:
+        self.tokenizer, self.every, corpus = tokenizer, within("every", every, POSITIVE), corpus_of(corpus)
+        self.corpus = Corpus.of(corpus.first(within("size", size, POSITIVE)), str(corpus))
         self.rows: list[dict[str, float]] = []
         self.report: Callable[[dict[str, float]], None] | None = None
 
@@ -59,7 +64,12 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
             self._look(model, state)
 
     def _look(self, model: Any, state: TrainerState) -> None:
-        row = {"step": state.global_step, **geometry(model, self.tokenizer, self.corpus)}
+        try:
+            found = geometry(model, self.tokenizer, self.corpus)
+        except OverflowedError:
+            # A training that diverges is the Trainer's to stop.
+            found = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
+        row = {**found, "step": state.global_step}
         self.rows.append(row)
         if self.report is None:
             state.log_history.append({"epoch": state.epoch, **row})
@@ -74,20 +84,19 @@ def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus:
     batcher.labels = {label: number for number, label in enumerate(corpus.labels)}
     asked = [request(name) for name in MEASURES]
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
-    heads: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+    vectors: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
 
-    def receive(trace: Trace) -> None:
-        tally.add(trace)
-        there = (trace.batch.cls >= 0) & (trace.batch.label >= 0)
-        if trace.hidden is not None and there.any():
-            heads[trace.layer].append((trace.hidden[there, trace.batch.cls[there]].double(), trace.batch.label[there]))
+    def keep(answer: Answer) -> None:
+        there = answer.there & (answer.batch.label >= 0)
+        if answer.hidden is not None and there.any():
+            vectors[answer.layer].append((answer.hidden[there].double(), answer.batch.label[there]))
 
     with Capture(loaded.module, "full") as capture:
         for batch in batcher.batches(corpus, 32):
-            loaded.answer(batch, partial(capture, receive=receive))
+            loaded.answer(batch, partial(capture, receive=tally.add, answer=keep))
     found = {
         f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True)))
-        for layer, seen in heads.items()
+        for layer, seen in vectors.items()
         if layer and len(corpus.labels) > 1
     }
     return {**_means(asked, tally), **found}

@@ -96,4 +96,6 @@ def is_sum(total: Tensor, *parts: Tensor) -> bool:
 
 def _adds_up(terms: Float[Tensor, "terms n"]) -> bool:
     rounding = 4 * torch.finfo(terms.dtype).eps * terms.double().abs().sum(0)
-    return bool(((terms[0].double() - terms[1:].double().sum(0)).abs() <= rounding).all())
+    # Without the second part, infinity would be the sum of anything and infinity.
+    same = ((terms[0].double() - terms[1:].double().sum(0)).abs() <= rounding) & rounding.isfinite()
+    return bool(same.all())

@@ -24,18 +24,21 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from conoscope.attending import attention_of
 from conoscope.batches import Batch
 from conoscope.calls import Attended, Log, logged
-from conoscope.errors import CaptureError
+from conoscope.errors import CaptureError, OverflowedError
 from conoscope.looks import LOOKS, Looking, Piece
 from conoscope.masks import finite_mask, visible_keys
 from conoscope.memory import keep_memory
 from conoscope.native import Native
 from conoscope.passing import answer_of, outputs_of
+from conoscope.pooling import Vector
 from conoscope.reading import known_ids, most_positions, named_pad
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
-from conoscope.wiring import Wiring, find_wiring
+from conoscope.wiring import Wiring, find_wiring, is_sound
 
 Mode = Literal["kv", "full"]
+DRAWS = 16
+"""How many batches of random tokens are tried: some token may make a model overflow that the texts do not have."""
 
 
 _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
@@ -112,9 +115,11 @@ class Capture:
         looks: Collection[str] = tuple(LOOKS),
         whole: bool = False,
         heads: Mapping[int, Sequence[int]] | None = None,
+        vector: Vector | None = None,
     ) -> None:
         """`looks`: what is kept of weights that are too many to be whole; `whole`: they are kept however many they are; `heads`:
-        those of each layer whose weights are kept until the model has answered."""
+        those of each layer whose weights are kept until the model has answered; `vector`: which one an answer holds of each
+        layer, instead of what the classifier reads."""
         if module.config.is_encoder_decoder:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
@@ -127,7 +132,7 @@ class Capture:
         self.module, self.asked = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.looks = [name for name in LOOKS if name in looks]
-        self.whole, self.heads = whole, heads or {}
+        self.whole, self.heads, self.vector = whole, heads or {}, vector
         self.followed = False
         """Whether the model is off the interface, so that its attention is followed operation by operation."""
         self.wiring: Wiring | None = None
@@ -144,27 +149,34 @@ class Capture:
     def __call__(self, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> Float[Tensor, "..."]:
         """Run one batch; what is returned is the model's logits, or its last hidden state where it has none.
 
-        After the pass `answer` is handed, for each layer, what the classifier reads of it.
+        After the pass `answer` is handed, for each layer, the vector that stands for the text: what the classifier reads, or the
+        one that was asked for.
         """
-        batch = batch.to(self.module.device)
-        if self.wiring is None:
-            self.wiring = self._calibrate(_random_batch(self.module))
-            self._refuse_unknown_heads(self.wiring.heads)
-            for module in self.wiring.modules():
-                handle = module.register_forward_hook(_watch)
-                self._stack.callback(handle.remove)
-        cuts = frozenset[str]() if self.whole else self.wiring.cuts
-        recorder = Recorder(self.wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
+        batch, wiring = batch.to(self.module.device), self.find_wiring()
+        cuts = frozenset[str]() if self.whole else wiring.cuts
+        recorder = Recorder(wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
         with self.recording(recorder, batch):
             result = answer_of(self.module, batch)
-            if recorder.layer != len(self.wiring.inputs):
+            if recorder.layer != len(wiring.inputs):
                 raise CaptureError(
                     f"{type(self.module).__name__} showed {recorder.layer} attentions in {batch.real.shape[1]} tokens and "
-                    f"{len(self.wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
+                    f"{len(wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
                 )
             with paused():
+                recorder.refuse_overflow(type(self.module).__name__, self.module.dtype)
                 recorder.answered(result if result.ndim == 2 else None)
         return result
+
+    def find_wiring(self) -> Wiring:
+        """The model's wiring, found once on random tokens, with the pooling that was asked for in the place of its own."""
+        if self.wiring is None:
+            found = self._calibrate()
+            self._refuse_unknown_heads(found.heads)
+            for module in found.modules():
+                handle = module.register_forward_hook(_watch)
+                self._stack.callback(handle.remove)
+            self.wiring = found.with_pooling(self.vector)
+        return self.wiring
 
     def _refuse_unknown_heads(self, there: Sequence[int]) -> None:
         for layer, heads in self.heads.items():
@@ -182,11 +194,20 @@ class Capture:
                 stack.enter_context(Following(batch.real.shape, partial(_record_followed, mode=self.mode)))
             yield
 
-    def _calibrate(self, batch: Batch) -> Wiring:
-        log, states = self._logged(batch)
-        if not log.attentions:
-            self._follow()
+    def _calibrate(self) -> Wiring:
+        """Of the first batch of random tokens that leaves numbers: NaN and infinity cannot be told from one another."""
+        for seed in range(DRAWS):
+            batch = _random_batch(self.module, seed)
             log, states = self._logged(batch)
+            if not log.attentions and not self.followed:
+                self._follow()
+                log, states = self._logged(batch)
+            self._refuse_unseen(log, states)
+            if is_sound(log, states, batch.real):
+                return find_wiring(log, states, batch.real)
+        raise OverflowedError(type(self.module).__name__, "random tokens", self.module.dtype)
+
+    def _refuse_unseen(self, log: Log, states: Sequence[Tensor]) -> None:
         name, layers = type(self.module).__name__, len(log.attentions)
         if not layers:
             raise CaptureError(
@@ -199,7 +220,6 @@ class Capture:
             raise CaptureError(
                 f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected"
             )
-        return find_wiring(log, states, batch.real)
 
     def _follow(self) -> None:
         """Look at the operations of the model's own eager attention, in every pass from now on."""
@@ -266,11 +286,11 @@ def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tens
     return replace(Batch.of_ids(ids.where(real, pad or 0), real), pad=0 if pad is None else None).to(module.device)
 
 
-def _random_batch(module: PreTrainedModel) -> Batch:
+def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
     positions = most_positions(module)
     longest = 11 if positions is None else min(11, max(3, positions - 4))
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     known = known_tokens(module)
-    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(0))]
+    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(seed))]
     return bare_batch(module, ids, real)

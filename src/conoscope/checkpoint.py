@@ -13,8 +13,10 @@ from torch import Tensor
 from conoscope.batches import Batch
 from conoscope.corpora import Example
 from conoscope.errors import OutputError
-from conoscope.result import Result, differences, write_provenance
+from conoscope.joining import differences
+from conoscope.result import Result, write_provenance
 from conoscope.tally import Tally
+from conoscope.writing import atomic_folder
 
 EVERY = 60.0
 
@@ -28,12 +30,15 @@ class Seen:
     truncated: int = 0
     labelled: int = 0
     correct: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
 
     def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
         """The same examples, counted as they pass."""
         for example in examples:
             self.examples += 1
             self.digest = (self.digest + example.digest) % 2**63
+            if example.label is not None:
+                self.classes[example.label] = self.classes.get(example.label, 0) + 1
             yield example
 
     def judge(self, batch: Batch, answer: Tensor) -> None:
@@ -62,9 +67,12 @@ class Checkpoint:
         """The tally of an earlier run of the same command, its examples skipped; the given one where there is none."""
         if self.folder is None or not (self.folder / "provenance.json").is_file():
             return tally, Seen()
-        before = Result.load(self.folder)
+        try:
+            before = Result.load(self.folder)
+        except OutputError as error:
+            raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
         done = Seen(**before.provenance["seen"])
-        skipped = replace(done, examples=0, digest=0)
+        skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
             pass
         if skipped != done or differences(before.provenance, self.provenance) is not None:
@@ -75,13 +83,9 @@ class Checkpoint:
         """Save the sums so far, once a minute at the most."""
         if self.folder is None or time.monotonic() - self._saved < EVERY:
             return
-        new = self.folder.with_name("partial.new")
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
-        tally.save(new)
-        write_provenance(new, {**self.provenance, "seen": vars(seen)})
-        shutil.rmtree(self.folder, ignore_errors=True)
-        new.rename(self.folder)
+        with atomic_folder(self.folder) as new:
+            tally.save(new)
+            write_provenance(new, {**self.provenance, "seen": vars(seen)})
         self._saved = time.monotonic()
 
     def clear(self) -> None:

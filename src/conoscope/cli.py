@@ -4,6 +4,7 @@ Nothing heavy is imported before a command runs, so that help comes at once.
 """
 
 import argparse
+import io
 import os
 import shutil
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.arguments import parser
-from conoscope.errors import ConoscopeError
+from conoscope.errors import ConoscopeError, OutputError
+from conoscope.terminal import complain, say
+from conoscope.unused import refuse_unused
 
 
 def _demo(given: argparse.Namespace) -> None:
@@ -32,20 +35,20 @@ def _train(given: argparse.Namespace) -> None:
         return splits_of(given.corpus, _columns(given), seed, given.data_dir)
 
     if given.seeds is not None:
-        print(train_seeds(splits, given.out, settings, given.seeds).to_string(index=False))
+        say(train_seeds(splits, given.out, settings, given.seeds).to_string(index=False))
         return
     trained = train(splits(given.seed), given.out, settings)
     for split, scores in trained.scores.items():
         said = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
-        print(f"{split}: {', '.join(said)}")
-    print(f"model written to {trained.folder} after {trained.epochs} epochs")
+        say(f"{split}: {', '.join(said)}")
+    say(f"model written to {trained.folder} after {trained.epochs} epochs")
 
 
 def _compare(given: argparse.Namespace) -> None:
     from conoscope.compare import compare
 
     found = compare(given.models, _texts(given).first(given.limit), given.device, given.batch_size, progress=True)
-    print(found)
+    say(found)
     _tell(found.notes)
     if given.out is not None:
         found.save(given.out)
@@ -55,14 +58,16 @@ def _figure(given: argparse.Namespace) -> None:
     from conoscope.figures import positions, save
     from conoscope.gathering import figure_of
 
-    chart = positions(given.count, given.width) if given.name == "positions" else figure_of(given.name, given.results)
-    print(save(chart, given.out))
+    chart = (
+        positions(given.count or 100, given.width or 50) if given.name == "positions" else figure_of(given.name, given.results)
+    )
+    say(save(chart, given.out))
 
 
 def _report_page(given: argparse.Namespace) -> None:
     from conoscope.reporting import report
 
-    print(report(given.results, given.out, given.title))
+    say(report(given.results, given.out, given.title))
 
 
 def _measure(given: argparse.Namespace) -> None:
@@ -79,31 +84,29 @@ def _merge(given: argparse.Namespace) -> None:
     result.save(given.out)
     _report(result, given.out)
     if result.missing:
-        print(f"conoscope: not the whole corpus: no shard {', '.join(result.missing)}", file=sys.stderr)
+        complain(f"not the whole corpus: no shard {', '.join(result.missing)}")
 
 
 def _report(result: Any, out: str | None) -> None:
-    from conoscope.pipeline import KEYS
-
-    print(result.summary())
-    _tell(note for note in result.provenance.get("notes", ()) if note != KEYS)
+    say(result.summary())
+    _tell(result.provenance.get("notes", ()))
     for gap in result.provenance.get("gaps", ()):
-        print(f"conoscope: {gap}; the tables lack it", file=sys.stderr)
+        complain(f"{gap}; the tables lack it")
+    if note := result.provenance.get("pool", {}).get("note"):
+        complain(note)
     if not result.tables:
-        print("conoscope: nothing to measure in this shard; its sums are kept for conoscope merge", file=sys.stderr)
+        complain(f"nothing to measure in this shard; {'nothing is' if out is None else 'its sums are'} kept for conoscope merge")
     seen = result.provenance["seen"]
     if seen["truncated"]:
-        print(f"conoscope: {seen['truncated']} of {seen['examples']} texts were cut off at the longest input", file=sys.stderr)
+        complain(f"{seen['truncated']} of {seen['examples']} texts were cut off at the longest input")
     if out is not None:
-        print(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
+        say(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
 
 
 def _tell(notes: Iterable[str]) -> None:
     """What should be known of the numbers, each note once, a line each."""
-    from conoscope.terminal import printable
-
     for note in dict.fromkeys(notes):
-        print(f"conoscope: {printable(note)}", file=sys.stderr)
+        complain(note)
 
 
 def _gates(given: argparse.Namespace) -> None:
@@ -111,7 +114,7 @@ def _gates(given: argparse.Namespace) -> None:
     from conoscope.result import Result
 
     limits = thresholds(given.threshold)
-    print(gate_map(sort_gates(Result.load(given.results), limits)))
+    say(gate_map(sort_gates(Result.load(given.results), limits)))
 
 
 def _explain(given: argparse.Namespace) -> None:
@@ -126,9 +129,9 @@ def _explain(given: argparse.Namespace) -> None:
     made: Iterable[Explanation] = explain(model, texts, given.maps or DEFAULT_MAPS, options)
     if given.words is not None:
         made = list(made)
-        print(made[0])
+        say(made[0])
     if given.out is not None:
-        print(f"{write_explanations(made, given.out)} examples explained; written to {given.out}")
+        say(f"{write_explanations(made, given.out)} examples explained; written to {given.out}")
     _tell(model.notes)
 
 
@@ -147,10 +150,10 @@ def _faithfulness(given: argparse.Namespace) -> None:
 
 
 def _judged(found: Any, out: str | None) -> None:
-    print(found)
+    say(found)
     _tell(found.remarks)
     if out is not None:
-        print(f"\n{found.provenance['seen']['examples']} examples; tables and provenance written to {out}")
+        say(f"\n{found.provenance['seen']['examples']} examples; tables and provenance written to {out}")
 
 
 def _texts(given: argparse.Namespace) -> Any:
@@ -163,7 +166,7 @@ def _corpus(given: argparse.Namespace) -> None:
     from conoscope.survey import Survey, survey
 
     width = shutil.get_terminal_size((120, 24)).columns
-    print(
+    say(
         survey(
             given.corpus, _columns(given), given.seed, given.data_dir, Survey(given.samples, given.vectors, given.limit, width)
         )
@@ -174,7 +177,7 @@ def _fetch(given: argparse.Namespace) -> None:
     from conoscope.fetch import fetch
 
     for path in fetch(given.name, given.data_dir, progress=sys.stderr.isatty()):
-        print(path)
+        say(path)
 
 
 def _reproduce(given: argparse.Namespace) -> None:
@@ -185,21 +188,23 @@ def _reproduce(given: argparse.Namespace) -> None:
     out = given.out or f"study-{given.name}"
     options = Reproducing(**_options(given, Reproducing), progress=True)
     record = reproduce(given.name, out, options) if given.record is None else read_record(given.record)
-    print(told(record))
+    if record["study"] != given.name:
+        raise OutputError(f"{given.record} is a record of {record['study']}; give that name in the place of {given.name}")
+    say(told(record))
     for failure in record["failed"]:
-        print(f"conoscope: {failure}", file=sys.stderr)
+        complain(failure)
     if given.page is not None:
         from conoscope.studies.pages import write_page
 
-        print(f"\npage written to {write_page(record, given.page)}")
+        say(f"\npage written to {write_page(record, given.page)}")
     if given.record is None:
-        print(f"\n{len(record['runs'])} runs; runs, tables and record.json written to {out}")
+        say(f"\n{len(record['runs'])} runs; runs, tables and record.json written to {out}")
 
 
 def _list(given: argparse.Namespace) -> None:
     from conoscope.catalogue import listing
 
-    print(listing(given.what))
+    say(listing(given.what))
 
 
 def _columns(given: argparse.Namespace) -> Any:
@@ -234,23 +239,30 @@ RUN: dict[str, Callable[[argparse.Namespace], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code: 0, or 2 for what the user can mend."""
+    _spell_out()
     given = parser().parse_args(arguments)
     try:
         if given.command not in ("list", "corpus", "fetch"):
             _quiet()
+        refuse_unused(given)
         RUN[given.command](given)
         sys.stdout.flush()
     except ConoscopeError as error:
-        from conoscope.terminal import printable
-
-        print(f"conoscope: {printable(str(error))}", file=sys.stderr)
+        complain(error)
         return 2
     except KeyboardInterrupt:
-        print("conoscope: stopped", file=sys.stderr)
+        complain("stopped")
         return 130
     except BrokenPipeError:  # whoever read our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _spell_out() -> None:
+    """Let what a terminal cannot show be spelled out, in an ASCII locale say, instead of ending the run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _quiet() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +10,14 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 
-from conoscope.corpora import Corpus
+from conoscope.bounds import POSITIVE, within
+from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.errors import CorpusError, ModelError, OutputError
 from conoscope.loading import LoadedModel, load_model
-from conoscope.resampling import INTERVAL, weightings
-from conoscope.scores import confusion, f1_of
+from conoscope.resampling import INTERVAL, weightings, weightings_within
+from conoscope.scores import macro_f1, mean_f1
 from conoscope.terminal import Progress
+from conoscope.writing import write_text
 
 RESAMPLES = 2000
 
@@ -35,8 +37,8 @@ class Comparison:
         """The scores as CSV, and the pairs in a file of the same name with `-pairs`."""
         target = Path(path)
         try:
-            self.scores.to_csv(target, index=False)
-            self.pairs.to_csv(target.with_stem(f"{target.stem}-pairs"), index=False)
+            for frame, path in ((self.scores, target), (self.pairs, target.with_stem(f"{target.stem}-pairs"))):
+                write_text(path, frame.to_csv(index=False, lineterminator="\n"))
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
 
@@ -48,12 +50,20 @@ class Comparison:
 
 
 def compare(
-    models: Sequence[str | Path | LoadedModel], corpus: Corpus, device: str = "auto", batch_size: int = 64, progress: bool = False
+    models: Sequence[str | Path | LoadedModel],
+    corpus: Texts,
+    device: str | None = None,
+    batch_size: int = 64,
+    progress: bool = False,
 ) -> Comparison:
     """Predict the corpus's labels with every model.
 
-    Intervals are bootstrap percentiles over examples; the paired test is McNemar's, exact.
+    Intervals are bootstrap percentiles over examples: of accuracies and their differences over examples drawn from all, of macro
+    F1 over examples drawn within each class. The paired test is McNemar's, exact.
     """
+    corpus, batch_size = corpus_of(corpus), within("batch_size", batch_size, POSITIVE)
+    if not models:
+        raise ModelError("no models to compare; give one or more")
     if not corpus.labels:
         raise CorpusError(f"{corpus} has no labels to compare models by; name the column with --label")
     loaded = [load_model(model, device=device) for model in models]
@@ -96,14 +106,14 @@ def mcnemar(one: Bool[np.ndarray, " n"], other: Bool[np.ndarray, " n"]) -> float
 
 
 def _tables(names: Sequence[str], predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int) -> Comparison:
-    accuracies, f1s = _resampled(predicted, true, classes)
+    accuracies, f1s = _accuracies(predicted == true), _macro_f1s(predicted, true, classes)
     right = predicted == true
     scores = [
         {
             "model": name,
             "accuracy": right[m].mean(),
             **_interval("accuracy", accuracies[m]),
-            "macro_f1": f1_of(confusion(predicted[m], true, classes)).mean(),
+            "macro_f1": macro_f1(predicted[m], true, classes),
             **_interval("macro_f1", f1s[m]),
             "n": len(true),
         }
@@ -129,14 +139,18 @@ def _interval(name: str, values: Float[np.ndarray, " r"]) -> dict[str, float]:
     return {f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
-def _resampled(
-    predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int
-) -> tuple[Float[np.ndarray, "m r"], Float[np.ndarray, "m r"]]:
-    """Accuracy and macro F1 of every model on the same resamples of the examples."""
-    count, cells = len(true), true * classes + predicted
-    accuracies, f1s = (np.zeros((len(predicted), RESAMPLES)) for _ in range(2))
-    for r, times in enumerate(chain.from_iterable(weightings(count, RESAMPLES, count))):
-        for m, cell in enumerate(cells):
-            table = np.bincount(cell, weights=times, minlength=classes**2).astype(np.int64).reshape(classes, classes)
-            accuracies[m, r], f1s[m, r] = np.trace(table) / count, f1_of(table).mean()
-    return accuracies, f1s
+def _accuracies(right: Bool[np.ndarray, "m n"]) -> Float[np.ndarray, "m r"]:
+    """The accuracy of every model on the same resamples of the examples."""
+    count = right.shape[1]
+    return np.concatenate([right @ times.T / count for times in weightings(count, RESAMPLES, count)], axis=1)
+
+
+def _macro_f1s(predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "m r"]:
+    """Macro F1 of every model on the same resamples, drawn within the classes: a class that is there is in every one of them."""
+    cells = true * classes + predicted
+    found = [
+        [mean_f1(np.bincount(cell, times, classes**2).reshape(classes, classes)) for cell in cells]
+        for some in weightings_within(true, RESAMPLES)
+        for times in some
+    ]
+    return np.array(found).T

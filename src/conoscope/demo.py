@@ -11,6 +11,7 @@ from conoscope.errors import OutputError
 from conoscope.explaining import explain, write_explanations
 from conoscope.pipeline import Options, measure
 from conoscope.reporting import report
+from conoscope.terminal import say
 from conoscope.training import Training, train
 
 SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
@@ -27,17 +28,17 @@ def demo(out: Path, seed: int = 0) -> None:
     torch.set_num_threads(1)
     model = out / "model"
     if not (model / "training.json").is_file():
-        print(f"training pure-attention on bistro, seed {seed}")
+        say(f"training pure-attention on bistro, seed {seed}")
         train(splits_of("bistro", seed=seed), model, replace(QUICK, seed=seed))
-    described = json.loads((model / "training.json").read_text())
+    described = json.loads((model / "training.json").read_text(encoding="utf-8"))
     if described["settings"]["seed"] != seed:
         raise OutputError(
             f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"
         )
-    print(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['model']['epochs']} epochs")
+    say(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['model']['epochs']} epochs")
     texts = load_corpus("bistro:test", seed=seed)
     result = measure(str(model), texts, options=Options(progress=True), out=out / "tables")
-    print(f"\n{result.summary(SHOWN)}\n\nmodel in {model}, tables of all measures in {out / 'tables'}")
+    say(f"\n{result.summary(SHOWN)}\n\nmodel in {model}, tables of all measures in {out / 'tables'}")
     write_explanations(explain(str(model), texts.first(EXPLAINED), MAPS), out / "words.jsonl")
     page = report([out / "tables", out / "words.jsonl"], out / "report.html")
-    print(f"report: {page.resolve().as_uri()}")
+    say(f"report: {page.resolve().as_uri()}")

@@ -2,7 +2,8 @@
 
 import argparse
 
-from conoscope.shared_arguments import data_options, positive, seed
+from conoscope.shared_arguments import data_options, pool_option, positive, seed
+from conoscope.textfiles import readable
 
 CORPUS = "a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT"
 MODEL = "a folder written by conoscope train or save_pretrained, or a Hub id"
@@ -12,7 +13,7 @@ def explain_options(command: argparse.ArgumentParser) -> None:
     """Maps of a text, or of every text of a corpus."""
     command.add_argument("model", help=MODEL)
     command.add_argument("corpus", nargs="?", help=f"{CORPUS}; or give --words")
-    command.add_argument("--words", metavar="TEXT", help="explain this one text, and print a table")
+    command.add_argument("--words", type=readable, metavar="TEXT", help="explain this one text, and print a table")
     command.add_argument("-o", "--out", metavar="FILE", help="write JSON lines here, one example a line")
     _making_options(command)
 
@@ -56,13 +57,14 @@ def _making_options(command: argparse.ArgumentParser) -> None:
         "--map", action="append", dest="maps", metavar="NAME",
         help="a map, as attention or attention:layer=1 (conoscope list maps); again for more; default attention, norms, rollout",
     )  # fmt: skip
+    pool_option(command)
     command.add_argument("--word-score", default="sum", help="a word's score from its tokens': sum or max")
     command.add_argument("--batch-size", type=positive, default=16, help="texts in a batch")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
     command.add_argument(
         "--max-length", type=positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes"
     )
-    command.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
-    command.add_argument("--dtype", default="float32", help="float32, float64, bfloat16 or float16")
+    command.add_argument("--device", help="auto, cpu, cuda or cuda:1; default auto")
+    command.add_argument("--dtype", help="float32, float64, bfloat16 or float16; default float32")
     command.add_argument("--seed", type=seed, default=0, help="of a generated corpus, or of a cut by chance")
     data_options(command)

@@ -22,7 +22,12 @@ def load_ranks(path: str | Path, tokenizer: PreTrainedTokenizerBase, vocabulary:
     The file is .csv, .tsv, .jsonl or .parquet, with a column `id` or `token` and a column `rank` or `count`.
     """
     known = tokenizer.get_vocab()
-    listed = {token: number for token, number in _listed(Path(path), known) if token < vocabulary}
+    listed: dict[int, float] = {}
+    for line, token, number in _listed(Path(path), known):
+        if token in listed:
+            raise CorpusError(f"{path}:{line}: the token {token} is listed already; leave one of its rows out")
+        if token < vocabulary:
+            listed[token] = number
     if not listed:
         raise CorpusError(f"{path} lists no token that the model knows; look whether it is of another tokenizer")
     found = torch.full((vocabulary,), max(listed.values()) + 1, dtype=torch.float64)
@@ -30,16 +35,19 @@ def load_ranks(path: str | Path, tokenizer: PreTrainedTokenizerBase, vocabulary:
     return found
 
 
-def _listed(path: Path, known: Mapping[str, int]) -> Iterator[tuple[int, float]]:
-    """Token ids with their ranks; a count is a rank the other way round."""
+def _listed(path: Path, known: Mapping[str, int]) -> Iterator[tuple[int, int, float]]:
+    """The line, the token id and its rank; a count is a rank the other way round. The first row says which columns are read."""
+    which: str | None = None
+    how: str | None = None
     for line, row in rows(path, Notes()):
-        which, how = (next((name for name in names if name in row), None) for names in (WHICH, HOW))
+        which = which or next((name for name in WHICH if name in row), None)
+        how = how or next((name for name in HOW if name in row), None)
         if which is None or how is None:
             raise CorpusError(f"{path} has the columns {one_of(row)}; it needs {' or '.join(WHICH)}, and {' or '.join(HOW)}")
-        number = _number(path, line, row[how])
-        token = known.get(str(row[which])) if which == "token" else _id(path, line, row[which])
+        number = _number(path, line, row.get(how))
+        token = known.get(str(row.get(which))) if which == "token" else _id(path, line, row.get(which))
         if token is not None:
-            yield token, number if how == "rank" else -number
+            yield line, token, number if how == "rank" else -number
 
 
 def _id(path: Path, line: int, text: Any) -> int:

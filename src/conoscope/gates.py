@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from conoscope.bounds import WEIGHT
 from conoscope.errors import MeasureError, one_of
 from conoscope.measures.gates import LETTERS, NEEDS, Thresholds, names_of_heads
+from conoscope.options import refuse_twice
 from conoscope.result import Result
 from conoscope.samples import Sample
 
@@ -35,15 +37,16 @@ def sort_gates(result: Result, limits: Thresholds | None = None) -> "pd.DataFram
 def thresholds(given: Sequence[str]) -> Thresholds:
     """The usual thresholds with some of them changed, each given as `open.entropy=0.7`."""
     known = [field.name.replace("_", ".", 1) for field in fields(Thresholds)]
-    changed = {}
+    changed: dict[str, float] = {}
+    refuse_twice("threshold", (assignment.partition("=")[0] for assignment in given))
     for assignment in given:
         name, _, text = assignment.partition("=")
         if name not in known:
             raise MeasureError(f"no threshold {name!r}; known thresholds: {one_of(known)}")
         try:
-            changed[name.replace(".", "_")] = float(text)
+            changed[name.replace(".", "_")] = float(WEIGHT.read(text))
         except ValueError as error:
-            raise MeasureError(f"the threshold {assignment!r} has no number; give one, as in {name}=0.5") from error
+            raise MeasureError(f"the threshold {assignment!r} has no number from 0; give one, as in {name}=0.5") from error
     return replace(Thresholds(), **changed)
 
 

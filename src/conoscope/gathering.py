@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.facts import run_facts
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
-from conoscope.figures.words import HUMAN
+from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.result import Result, read_provenance
+from conoscope.textfiles import is_there
 
 if TYPE_CHECKING:
     import pandas as pd
 
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of folders that tell nothing without the folder above."""
-TRAINED = ("preset", "layers", "entropy_penalty", "rationale_penalty", "lagrange_penalty", "seed", "vectors", "accuracy")
-"""What is told of a model's training, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
 
 def _given_name(source: Source) -> tuple[str, Source]:
     """`before=out/` is `out/` under the name `before`, where there is nothing at `before=out/` itself."""
-    if isinstance(source, str) and not Path(source).exists():
+    if isinstance(source, str) and not (is_there(Path(source)) or is_there(Path(source), folder=True)):
         name, equals, path = source.partition("=")
         if equals and "/" not in name:
             return name, path
@@ -58,7 +58,7 @@ def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
 
     frames: dict[str, list[pd.DataFrame]] = {}
     for run in runs:
-        for name, frame in {**run.tables, "runs": pd.DataFrame([_described(run)])}.items():
+        for name, frame in {**run.tables, "runs": pd.DataFrame([run_facts(run.provenance)])}.items():
             frames.setdefault(name, []).append(frame.assign(run=run.name))
     joined = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
     # What is known of a run may stand in several folders: of each fact the first that is told.
@@ -82,7 +82,7 @@ def _run(source: Source) -> Run:
     if isinstance(source, Result):
         return Run("", "", source.provenance, source.tables)
     where = Path(source)
-    if where.is_file():
+    if is_there(where):
         frame = read_explanations(where)
         models = frame["model"].dropna().unique()
         of = {"model": {"name": models[0]}} if len(models) == 1 else {}
@@ -107,7 +107,7 @@ def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
 def read_explanations(path: Path) -> "pd.DataFrame":
     """A row for each word and map of a file written by conoscope explain, with the example, its label and the model's answer.
 
-    What people marked is a map of its own, `human`.
+    What was marked is a map of its own: `human` where people marked it, `grammar` where the grammar of the corpus did.
     """
     import pandas as pd
 
@@ -133,7 +133,8 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
         "label": record["label"],
         "predicted": record["predicted"],
     }
-    marked = {HUMAN: record["rationale"]} if record.get("rationale") else {}
+    marker = GRAMMAR if record.get("marked_by") == GRAMMAR else HUMAN
+    marked = {marker: record["rationale"]} if record.get("rationale") else {}
     return [
         {**said, "place": place, "word": word, "map": name, "value": None if score is None else float(score)}
         for name, scores in {**record["maps"], **marked}.items()
@@ -144,6 +145,12 @@ def _words_of(record: Any) -> list[dict[str, Any]]:
 def _named(runs: list[tuple[str, Run]]) -> list[Run]:
     """Each run under the name that it was given, else under the shortest kind of name that tells all apart: the model's, the
     model's with the corpus's, or the folder. What is of one model stands under one name where tables do not clash."""
+    for given in dict.fromkeys(name for name, _ in runs if name):
+        own = [run for name, run in runs if name == given]
+        if not _apart([given] * len(own), own):
+            raise OutputError(
+                f"the name {given!r} is given to more than one run; give each its own, as in before=out-1/ after=out-2/"
+            )
     kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
     for kind in kinds:
         names = [name or kind(run) for name, run in runs]
@@ -156,11 +163,16 @@ def _named(runs: list[tuple[str, Run]]) -> list[Run]:
 
 
 def _apart(names: Sequence[str], runs: Sequence[Run]) -> bool:
-    """Whether what stands under one name is of one model and one corpus, as far as that is known, and no table is there twice."""
+    """Whether what stands under one name is of one model, one corpus and one vector of a text, as far as that is known, and no
+    table is there twice."""
     told: dict[tuple[str, str], Any] = {}
     for name, run in zip(names, runs, strict=True):
         model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
-        facts = {"model": model.get("hash"), "corpus": (corpus.get("name"), corpus.get("split")) if corpus.get("name") else None}
+        facts = {
+            "model": model.get("hash"),
+            "corpus": (corpus.get("name"), corpus.get("split")) if corpus.get("name") else None,
+            "vector": (run.provenance.get("pool") or {}).get("vector"),
+        }
         if any(fact is not None and told.setdefault((name, what), fact) != fact for what, fact in facts.items()):
             return False
         if any(told.setdefault((name, f"table {table}"), run) is not run for table in run.tables):
@@ -180,16 +192,3 @@ def _model_on_corpus(run: Run) -> str:
     corpus = run.provenance.get("corpus", {})
     on = ":".join(part for part in (corpus.get("name"), corpus.get("split")) if part)
     return f"{_model_name(run)} on {on}" if on else _model_name(run)
-
-
-def _described(run: Run) -> dict[str, Any]:
-    model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
-    training = model.get("training") or {}
-    return {
-        "model": model.get("name"),
-        "type": model.get("type"),
-        "corpus": corpus.get("name"),
-        "split": corpus.get("split"),
-        "examples": run.provenance.get("seen", {}).get("examples"),
-        **{name: training.get(name) for name in TRAINED},
-    }

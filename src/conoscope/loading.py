@@ -22,12 +22,13 @@ from transformers import (
 import conoscope.models  # noqa: F401  registers our own family with the Auto classes
 from conoscope.batches import Batch, Batcher, Known
 from conoscope.corpora.base import Corpus
-from conoscope.errors import ModelError, one_of
+from conoscope.errors import ModelError, OverflowedError, one_of
+from conoscope.labels import distinct, matched
 from conoscope.passing import answer_of, within_memory
+from conoscope.placing import device_of, dtype_of, refuse_elsewhere
 from conoscope.reading import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.textfiles import is_there
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LONGEST = 1 << 20
 """A tokenizer that knows no limit reports some huge number; a longer input than this one is not a text."""
 
@@ -99,26 +100,14 @@ class LoadedModel:
         """The model's number of each label of the corpus: by name, or by number where the model has no names."""
         if not self.labels:
             return {label: number for number, label in enumerate(corpus.labels)}
-        known = {label.casefold(): number for number, label in enumerate(self.labels)}
-        if all(label.startswith("LABEL_") for label in self.labels):
-            known |= {str(number): number for number in range(len(self.labels))}
-        missing = [label for label in corpus.labels if label.casefold() not in known]
-        if missing:
-            raise ModelError(
-                f"{corpus} has the label {missing[0]!r}, which {self.name} does not have (it has {one_of(self.labels)}); "
-                "rename the labels, or measure with --no-labels"
-            )
-        return {label: known[label.casefold()] for label in corpus.labels}
+        return matched(corpus.labels, self.labels, str(corpus), self.name)
 
     def refuse_infinite(self, answer: Tensor, batch: Batch) -> None:
-        """Overflow anywhere in a model reaches its answer: a number read from such a pass would be made up."""
+        """An answer that is no number tells of overflow: whatever is read from such a pass would be made up."""
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
         if not bool(finite.all()):
             example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-            raise ModelError(
-                f"{self.name} answers {example} with NaN or infinity in {self.module.dtype}; "
-                "try --dtype float32, or another checkpoint"
-            )
+            raise OverflowedError(self.name, example, self.module.dtype)
 
     def digest(self) -> str:
         """A hash of every weight and its name, of the configuration and of the tokenizer."""
@@ -132,25 +121,33 @@ class LoadedModel:
 def load_model(
     source: str | Path | PreTrainedModel | LoadedModel,
     tokenizer: PreTrainedTokenizerBase | None = None,
-    device: str = "auto",
-    dtype: str = "float32",
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedModel:
-    """A model from a folder, a Hub id, or a module with its tokenizer."""
+    """A model from a folder, a Hub id, or a module with its tokenizer.
+
+    A folder is loaded in float32, and on a GPU where there is one, unless another `dtype` or `device` is asked for. What is in
+    memory already stays as it is; a dtype, a device or a tokenizer that it does not have is refused.
+    """
     if isinstance(source, LoadedModel):
+        refuse_elsewhere(source.module, source.name, device, dtype)
+        if tokenizer is not None and tokenizer is not source.tokenizer:
+            raise ModelError(f"{source.name} is loaded with a tokenizer already; give load_model(module, tokenizer) the module")
         return source
     if isinstance(source, PreTrainedModel):
         module, name = source, type(source).__name__
         if tokenizer is None:
             raise ModelError(f"{name} came without a tokenizer; pass load_model(module, tokenizer=...)")
+        refuse_elsewhere(module, name, device, dtype)
     else:
         name = str(source)
         if not is_there(Path(name), folder=True) and (
             Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
         ):
             raise ModelError(f"no folder {name!r}; give a folder written by save_pretrained, or a Hub id")
-        module, tokenizer = _from_pretrained(name, tokenizer, _dtype(dtype), trust_remote_code)
-        module = module.to(_device(device))
+        module, tokenizer = _from_pretrained(name, tokenizer, dtype_of(dtype), trust_remote_code)
+        module = module.to(device_of(device))
     refuse_broken(module, name)
     return LoadedModel(module.eval(), ready(tokenizer, name), name, _labels(module, name))
 
@@ -213,23 +210,6 @@ def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> s
     return json.dumps([config, words], sort_keys=True, default=str)
 
 
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        # The sums are float64, which not every kind of device has.
-        torch.zeros(1, dtype=torch.float64, device=name).cpu()
-    except Exception as error:
-        raise ModelError(f"no device {name!r} that can be used on this machine; try --device cpu") from error
-    return torch.device(name)
-
-
-def _dtype(name: str) -> torch.dtype:
-    if name not in DTYPES:
-        raise ModelError(f"no dtype {name!r}; known: {one_of(DTYPES)}")
-    return DTYPES[name]
-
-
 def refuse_broken(module: PreTrainedModel, name: str) -> None:
     """Refuse weights that are no numbers."""
     for key, tensor in module.state_dict().items():
@@ -258,4 +238,4 @@ def _labels(module: PreTrainedModel, name: str) -> tuple[str, ...]:
     names = module.config.id2label
     if sorted(names) != list(range(len(names))):
         raise ModelError(f"{name} numbers its labels {one_of(names)}; set id2label from 0 on")
-    return tuple(str(names[number]) for number in range(len(names)))
+    return distinct([str(names[number]) for number in range(len(names))], name)

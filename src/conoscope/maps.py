@@ -15,7 +15,8 @@ from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
 from conoscope.calls import Call, Log, logged
-from conoscope.capture import Capture, bare_batch, known_tokens
+from conoscope.capture import DRAWS, Capture, bare_batch, known_tokens
+from conoscope.errors import OverflowedError
 from conoscope.passing import outputs_of
 from conoscope.reading import graph_of
 from conoscope.traces import Maps
@@ -41,19 +42,32 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
 @torch.inference_mode(False)
 def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
     """Every call of a pass over a few random tokens, with its graph, and the wiring."""
-    batch, log = _few_tokens(module), Log()
+    log = Log()
     with Capture(module, "kv") as capture:
-        capture(batch, lambda trace: None)
+        batch = _sound_tokens(module, capture)
         assert capture.wiring is not None
         with capture.recording(log, batch), graph_of(module), logged(module, log):
             outputs_of(module, batch)
     return log, capture.wiring
 
 
-def _few_tokens(module: PreTrainedModel) -> Batch:
+def _sound_tokens(module: PreTrainedModel, capture: Capture) -> Batch:
+    """The first few random tokens that leave neither NaN nor infinity."""
+    for seed in range(DRAWS):
+        batch = _few_tokens(module, seed).to(module.device)
+        try:
+            capture(batch, lambda trace: None)
+            return batch
+        except OverflowedError:
+            if capture.wiring is None:
+                break
+    raise OverflowedError(type(module).__name__, "random tokens", module.dtype)
+
+
+def _few_tokens(module: PreTrainedModel, seed: int) -> Batch:
     """Random tokens, all of them different, so that no two texts begin alike."""
     known = known_tokens(module)
-    order = torch.randperm(len(known), generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(len(known), generator=torch.Generator().manual_seed(seed))
     ids = known[order[torch.arange(ROWS * TOKENS) % len(known)]].view(ROWS, TOKENS)
     return bare_batch(module, ids, torch.ones_like(ids, dtype=torch.bool))
 

@@ -72,11 +72,14 @@ class Native:
         expected = context[examples, rows], weights[examples, :, rows]
         # A model in float64 may still take its softmax in float32 (Llama, ModernBERT).
         rounding = 16 * max(torch.finfo(context.dtype).eps, torch.finfo(torch.float32).eps)
-        return all(
-            one.shape == other.shape and bool(torch.allclose(one, other, rtol=rounding, atol=rounding * float(other.abs().max())))
-            for one, other in zip(part, expected, strict=True)
-        )
+        return all(_close(one, other, rounding) for one, other in zip(part, expected, strict=True))
 
     def attended(self, context: Float[Tensor, "b t h e_v"]) -> Attended:
         """What went in, and this context."""
         return Attended(self.query, self.key, self.value, context)
+
+
+def _close(one: Tensor, other: Tensor, rounding: float) -> bool:
+    """Whether two tensors are the same but for rounding; NaN, as pads may have, is the same as NaN."""
+    largest = float(other.abs().nan_to_num(0.0, 0.0).max())
+    return one.shape == other.shape and torch.allclose(one, other, rtol=rounding, atol=rounding * largest, equal_nan=True)

@@ -31,10 +31,21 @@ def no_option(of: str, assignment: str, choices: Mapping[str, Iterable[str]]) ->
 
 def read_options(of: str, given: str, choices: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """The options that a text such as `mask=real,sum=units` gives to a measure or a map."""
-    options = {}
+    options: dict[str, str] = {}
     for assignment in filter(None, given.split(",")):
         key, _, value = assignment.partition("=")
         if not takes(choices.get(key, ()), value):
             raise MeasureError(no_option(of, assignment, choices))
+        if key in options:
+            raise MeasureError(f"{of} is given the option {key!r} twice; give it once")
         options[key] = value
     return options
+
+
+def refuse_twice(what: str, names: Iterable[str]) -> None:
+    """Refuse a list in which a name stands twice: one of the two would be lost."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise MeasureError(f"the {what} {name!r} is given twice; give it once")
+        seen.add(name)

@@ -12,9 +12,10 @@ import torch
 from transformers import PreTrainedModel
 
 from conoscope.batches import WINDOW, Batcher, Known
+from conoscope.bounds import POSITIVE, SHARDS, check, ordered
 from conoscope.capture import Capture, Mode
 from conoscope.checkpoint import Checkpoint
-from conoscope.corpora import Corpus, Example, corpus_of
+from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.corpora.base import stable_hash
 from conoscope.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
 from conoscope.frequencies import load_ranks
@@ -22,25 +23,28 @@ from conoscope.kinds import KINDS
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, Request, request
-from conoscope.provenance import command, of_corpus, of_model
+from conoscope.options import refuse_twice
+from conoscope.placing import dtype_name
+from conoscope.pooling import chosen_pool, is_classifiers
+from conoscope.provenance import command, notes_of, of_corpus, of_model
 from conoscope.reading import known_ids
 from conoscope.result import Result, claim, versions
 from conoscope.tally import Tally
 from conoscope.terminal import Progress
+from conoscope.text_vector import text_vector
 from conoscope.traces import Answer, Maps
-
-KEYS = "keys are taken after rotary positions; with grouped queries there are fewer key and value heads than query heads"
-"""A note of every run."""
 
 
 @dataclass(frozen=True)
 class Options:
     """How to run. Without a `batch_size`, 32 texts, and 128 on a GPU, which small batches leave idle. None of it changes a
     number, save `limit`, `max_length`, `dtype`, `kinds` (further kinds of tokens, as words by name) and `frequencies` (a file of
-    the tokens' ranks or counts)."""
+    the tokens' ranks or counts) and `pool` (which vector stands for a text: first, last or mean; without it what the classifier
+    reads, or what the model's files say). Without a `device` and a `dtype`, a model is measured as it is, and a folder is loaded
+    in float32, on a GPU where there is one."""
 
-    device: str = "auto"
-    dtype: str = "float32"
+    device: str | None = None
+    dtype: str | None = None
     batch_size: int | None = None
     limit: int | None = None
     shard: tuple[int, int] = (1, 1)
@@ -48,12 +52,17 @@ class Options:
     labels: bool = True
     kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
     frequencies: str | Path | None = None
+    pool: str | None = None
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, names=("frequencies",), batch_size=POSITIVE, limit=POSITIVE, max_length=POSITIVE)
+        object.__setattr__(self, "shard", ordered("shard", self.shard, SHARDS))
 
 
 def measure(
     model: str | Path | PreTrainedModel | LoadedModel,
-    corpus: str | Corpus | Iterable[Example] | None = None,
+    corpus: Texts | None = None,
     measures: Sequence[str] | None = None,
     options: Options | None = None,
     out: str | Path | None = None,
@@ -68,11 +77,18 @@ def measure(
     chosen = options or Options()
     texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, chosen.labels)
     asked = [request(name) for name in measures] if measures else _fitting(texts, corpus is not None)
+    refuse_twice("measure", (wanted.name for wanted in asked))
     _refuse_without_texts(asked, corpus is not None)
+    _refuse_unread(asked, chosen, corpus is not None)
+    chosen_pool(chosen.pool)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(texts, chosen.max_length, _known(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
+    if corpus is not None:
+        pool = text_vector(loaded, chosen.pool)
+        provenance["pool"] = pool.provenance()
+        provenance["notes"] += [] if pool.note is None else [pool.note]
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
@@ -85,8 +101,8 @@ def measure(
 
 
 def merge(folders: Iterable[str | Path]) -> Result:
-    """Add up results that were measured in shards."""
-    results = [Result.load(folder) for folder in folders]
+    """Add up results that were measured in shards, in the order of their numbers, whatever the order of the folders."""
+    results = sorted((Result.load(folder) for folder in folders), key=lambda part: part.first_shard)
     if not results:
         raise OutputError("nothing to merge; give the folders that conoscope measure --shard wrote")
     return reduce(add, results)
@@ -109,7 +125,7 @@ def _refuse_unclear(kinds: Mapping[str, Sequence[str]]) -> None:
         raise MeasureError(f"{twice[0]!r} is of two kinds of token; leave it in one")
 
 
-def _corpus(corpus: str | Corpus | Iterable[Example], labels: bool) -> Corpus:
+def _corpus(corpus: Texts, labels: bool) -> Corpus:
     texts = corpus_of(corpus)
     return texts if labels else texts.unlabelled()
 
@@ -132,6 +148,25 @@ def _refuse_without_texts(asked: Sequence[Request], given: bool) -> None:
         )
 
 
+def _refuse_unread(asked: Sequence[Request], options: Options, given: bool) -> None:
+    """Refuse an option that nothing would read: whoever gives it expects it to change something."""
+    told = {name for wanted in asked for need in wanted.needs() for name in need.described.told}
+    readers = {
+        name: [known.name for known in CATALOGUE.values() if name in _told(known.name)] for name in ("kinds", "frequencies")
+    }
+    for name, by in readers.items():
+        if getattr(options, name) and name not in told:
+            raise MeasureError(f"no measure that is asked for reads {name}; leave it out, or ask for {one_of(by)}")
+    for name in ("limit", "max_length"):
+        if getattr(options, name) is not None and not given:
+            raise CorpusError(f"{name} is of texts, and there are none; give a corpus, or leave it out")
+
+
+def _told(name: str) -> set[str]:
+    """The options that a measure reads."""
+    return {option for need in request(name).needs() for option in need.described.told}
+
+
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
     (options, checkpoint), examples = how, iter(part)
     tally, seen = checkpoint.resume(examples, tally)
@@ -144,8 +179,9 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
     mode: Mode = "full" if tally.looks else "kv"
+    vector = None if is_classifiers(checkpoint.provenance) else checkpoint.provenance.get("pool", {}).get("vector")
     with (
-        Capture(loaded.module, mode, tally.looks, heads=tally.heads) as capture,
+        Capture(loaded.module, mode, tally.looks, heads=tally.heads, vector=vector) as capture,
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)
@@ -190,12 +226,12 @@ def _provenance(
         "options": {
             "limit": options.limit,
             "max_length": batcher.max_length,
-            "dtype": str(loaded.module.dtype).removeprefix("torch."),
+            "dtype": dtype_name(loaded.module),
             "kinds": {name: list(words) for name, words in options.kinds.items()},
             "frequencies": None if batcher.known.ranks is None else stable_hash(str(batcher.known.ranks.tolist())),
         },
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
         "command": command(),
-        "notes": [KEYS, *loaded.notes],
+        "notes": [*notes_of(loaded), *loaded.notes],
     }

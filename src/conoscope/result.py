@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,18 +14,18 @@ from torch import Tensor
 
 from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
+from conoscope.joining import differences, joined, shard_number
 from conoscope.kinds import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.showing import measured, shown
 from conoscope.statistics import Statistic
 from conoscope.tally import Tally
 from conoscope.terminal import printable
+from conoscope.writing import BESIDE, atomic, make_folder, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IDENTITY = ("model", "corpus", "measures", "options")
-"""What two results must share to be parts of one."""
 CLASS_COLUMNS = ("class", "gold", "predicted", "other_class")
 """The columns that hold the number of a class, and show its name."""
 SHOWN = 16
@@ -61,8 +62,9 @@ class Result:
         return self.tables[name]
 
     def __add__(self, other: "Result") -> "Result":
-        joined = _joined(self.provenance, other.provenance)
-        return Result(self.tally + other.tally, joined)
+        # First, whether they go together at all: sums of different models need not have the same shape.
+        whole = joined(self.provenance, other.provenance)
+        return Result(self.tally + other.tally, whole)
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, provenance.json, and the sums that `merge` adds up."""
@@ -87,6 +89,11 @@ class Result:
     def missing(self) -> list[str]:
         """The shards of the corpus that are not in it."""
         return missing_shards(self.provenance)
+
+    @property
+    def first_shard(self) -> int:
+        """The smallest number of the shards that are in it."""
+        return min(map(shard_number, self.provenance["shards"]))
 
     def summary(self, names: Sequence[str] | None = None) -> str:
         """Some tables as text, the first that each measure has by default: by layer, means over heads beside whole vectors."""
@@ -115,21 +122,21 @@ def missing_shards(provenance: Mapping[str, Any]) -> list[str]:
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     """The folder, made if need be; refused where it holds other results or other files."""
     where = make_folder(Path(folder))
-    if any(path.name not in PARTIAL for path in where.iterdir()):
-        if not (where / "provenance.json").is_file():
-            raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
-        if (differing := differences(read_provenance(where), provenance)) is not None:
-            raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
-    return where
-
-
-def make_folder(folder: Path) -> Path:
-    """The folder, made with those above it."""
+    there = {path.name for path in where.iterdir() if path.name not in PARTIAL and not path.name.startswith(BESIDE)}
+    if not there:
+        return where
+    if "provenance.json" not in there:
+        raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {error.strerror}; give -o another") from error
-    return folder
+        before = read_provenance(where)
+    except OutputError as error:
+        # Alone it is the remnant of a run that could not write it.
+        if there == {"provenance.json"}:
+            return where
+        raise OutputError(f"{where / 'provenance.json'} is not whole; give -o another folder, or remove this one") from error
+    if (differing := differences(before, provenance)) is not None:
+        raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
+    return where
 
 
 def versions() -> dict[str, str]:
@@ -142,7 +149,7 @@ def write_tables(folder: Path, tables: Mapping[str, "pd.DataFrame"], provenance:
     """Write each table as parquet, with its provenance within, and as CSV."""
     for name, frame in tables.items():
         _write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance)
-        frame.to_csv(folder / f"{stem_of(name)}.csv", index=False)
+        write_text(folder / f"{stem_of(name)}.csv", frame.to_csv(index=False, lineterminator="\n"))
 
 
 def stem_of(name: str) -> str:
@@ -152,53 +159,23 @@ def stem_of(name: str) -> str:
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
     """Write provenance.json."""
-    (folder / "provenance.json").write_text(json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / "provenance.json", json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
     """What provenance.json says."""
     try:
-        found: dict[str, Any] = json.loads((folder / "provenance.json").read_text())
+        found: dict[str, Any] = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
         if wrong := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
             raise ValueError(f"it does not tell {one_of(wrong)}")
+        if not all(isinstance(shard, str) and re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", shard) for shard in found["shards"]):
+            raise ValueError("its shards are not such as 1/4")
     except (OSError, ValueError, AttributeError) as error:
         raise OutputError(
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
     return found
-
-
-def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence[str] = (*IDENTITY, "shards")) -> str | None:
-    """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies and
-    whatever else lies there."""
-    for key in keys:
-        left, right = ({**p[key], "name": "", "training": None} if key == "model" else p[key] for p in (one, other))
-        if left != right and isinstance(left, Mapping):
-            inner = next(name for name in {**left, **right} if left.get(name) != right.get(name))
-            return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"
-        if left != right:
-            return f"{key} {left}, not {right}"
-    return None
-
-
-def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    if (differing := differences(one, other, IDENTITY)) is not None:
-        raise OutputError(f"these are not parts of one result ({differing}); merge what was measured alike")
-    counts = {shard.partition("/")[2] for shard in (*one["shards"], *other["shards"])}
-    if len(counts) > 1:
-        raise OutputError(
-            f"these shards overlap: the corpus was cut into {' and into '.join(sorted(counts))}; merge the parts of one cut"
-        )
-    twice = set(one["shards"]) & set(other["shards"])
-    if twice:
-        raise OutputError(f"shard {one_of(twice)} is there twice and would be counted twice; merge each shard once")
-    seen = {
-        "examples": one["seen"]["examples"] + other["seen"]["examples"],
-        "digest": (one["seen"]["digest"] + other["seen"]["digest"]) % 2**63,
-        **{key: one["seen"].get(key, 0) + other["seen"].get(key, 0) for key in ("truncated", "labelled", "correct")},
-    }
-    return {**one, "shards": sorted({*one["shards"], *other["shards"]}), "seen": seen}
 
 
 def table(asked: Request, tally: Tally) -> "pd.DataFrame":
@@ -282,7 +259,8 @@ def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, A
 
     written = pa.Table.from_pandas(frame, preserve_index=False)
     metadata = {**(written.schema.metadata or {}), b"conoscope": json.dumps(provenance).encode()}
-    pq.write_table(written.replace_schema_metadata(metadata), path)
+    with atomic(path) as beside, beside.open("wb") as file:
+        pq.write_table(written.replace_schema_metadata(metadata), file)
 
 
 def _summarized(name: str, frame: "pd.DataFrame") -> str:

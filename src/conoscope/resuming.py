@@ -8,6 +8,7 @@ from typing import Any
 
 from conoscope.errors import OutputError, one_of
 from conoscope.settings import Training
+from conoscope.writing import write_text
 
 RECORD = "conoscope.json"
 WHOLE = ("trainer_state.json", "model.safetensors", "optimizer.pt", "rng_state.pth")
@@ -38,7 +39,7 @@ def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
     record = checkpoints / RECORD
     if last_checkpoint(checkpoints) is not None:
         differ(_read(record), facts, str(checkpoints.parent))
-    record.write_text(json.dumps(dict(facts)))
+    write_text(record, json.dumps(dict(facts)))
 
 
 def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
@@ -50,7 +51,7 @@ def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> Non
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        found = json.loads(record.read_text())
+        found = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OutputError(f"{record} cannot be read ({error}); remove {record.parent} to train anew") from error
     return found if isinstance(found, dict) else {}

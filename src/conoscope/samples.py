@@ -14,6 +14,8 @@ from conoscope.statistics import Statistic, empty
 
 NAME_BYTES = 64
 """The longest name of an item, in UTF-8; of a longer one the middle is left out."""
+BEGINNING_BYTES = 128
+"""How much of an item's text is kept beside its name, where it is."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,11 @@ class Sample(Statistic):
             raise ValueError("samples of different sizes do not add up")
         if not len(other.groups):
             return self
-        parts = ("groups", "ranks", "values", "names")
-        return type(self)(self.limits, *(torch.cat((getattr(self, name), getattr(other, name))) for name in parts))._chosen()
+        groups, ranks, values = (torch.cat((getattr(self, name), getattr(other, name))) for name in ("groups", "ranks", "values"))
+        # A sample of an earlier version may hold names alone where this one holds the beginnings of texts as well.
+        width = max(self.names.shape[1], other.names.shape[1])
+        names = [torch.nn.functional.pad(found, (0, width - found.shape[1])) for found in (self.names, other.names)]
+        return type(self)(self.limits, groups, ranks, values, torch.cat(names))._chosen()
 
     def _chosen(self) -> Self:
         chosen = choose(self.groups, self.ranks, self.limits.tolist(), self.values)
@@ -82,7 +87,15 @@ class Sample(Statistic):
 
     def texts(self) -> list[str]:
         """The names of the items."""
-        return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in self.names.cpu().numpy()]
+        return _texts_of(self.names[:, :NAME_BYTES])
+
+    def beginnings(self) -> list[str]:
+        """The beginnings of the items' texts; empty where none were kept."""
+        return _texts_of(self.names[:, NAME_BYTES:])
+
+
+def _texts_of(rows: UInt8[Tensor, "n w"]) -> list[str]:
+    return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in rows.cpu().numpy()]
 
 
 def no_names(count: int, device: torch.device) -> UInt8[Tensor, "n w"]:
@@ -98,6 +111,18 @@ def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
         if len(whole) > NAME_BYTES:
             ends = whole[: NAME_BYTES // 2], whole[3 - NAME_BYTES // 2 :]
             whole = "…".join(end.decode("utf-8", "ignore") for end in ends).encode()
+        row[: len(whole)] = np.frombuffer(whole, dtype=np.uint8)
+    return torch.from_numpy(rows)
+
+
+def beginnings_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
+    """The beginnings of texts as rows of bytes, white space as single spaces; what is cut off leaves an ellipsis."""
+    rows = np.zeros((len(texts), BEGINNING_BYTES), dtype=np.uint8)
+    for row, text in zip(rows, texts, strict=True):
+        # Each character takes a byte at least: what is further on cannot be kept.
+        whole = " ".join(text[: 4 * BEGINNING_BYTES].split()).encode("utf-8", "replace")
+        if len(whole) > BEGINNING_BYTES:
+            whole = (whole[: BEGINNING_BYTES - 3].decode("utf-8", "ignore") + "…").encode()
         row[: len(whole)] = np.frombuffer(whole, dtype=np.uint8)
     return torch.from_numpy(rows)
 

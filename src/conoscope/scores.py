@@ -18,15 +18,21 @@ def confusion(predicted: Int[np.ndarray, " n"], true: Int[np.ndarray, " n"], cla
 
 
 def macro_f1(predicted: Int[np.ndarray, " n"], true: Int[np.ndarray, " n"], classes: int) -> float:
-    """2 TP / (2 TP + FP + FN) of each class, averaged; 0 for a class that is neither there nor predicted."""
-    return float(f1_of(confusion(predicted, true, classes)).mean())
+    """2 TP / (2 TP + FP + FN) of each class, averaged over the classes that are there or are predicted, as in scikit-learn."""
+    return mean_f1(confusion(predicted, true, classes))
 
 
-def f1_of(table: Int[np.ndarray, "*shape c c"]) -> Float[np.ndarray, "*shape c"]:
-    """F1 of each class from a table of confusions."""
+def mean_f1(table: Int[np.ndarray, "c c"] | Float[np.ndarray, "c c"]) -> float:
+    """F1 averaged over the classes that have one."""
+    found = f1_of(table)
+    return float(found[~np.isnan(found)].mean())
+
+
+def f1_of(table: Int[np.ndarray, "*shape c c"] | Float[np.ndarray, "*shape c c"]) -> Float[np.ndarray, "*shape c"]:
+    """F1 of each class from a table of confusions; NaN for a class that is neither there nor predicted: it has no F1."""
     hits = np.diagonal(table, axis1=-2, axis2=-1)
     either = table.sum(-1) + table.sum(-2)
-    shares: np.ndarray = np.divide(2.0 * hits, either, out=np.zeros(hits.shape), where=either > 0)
+    shares: np.ndarray = np.divide(2.0 * hits, either, out=np.full(hits.shape, np.nan), where=either > 0)
     return shares
 
 

@@ -42,7 +42,7 @@ def _scores(splits: Callable[[int], dict[str, Corpus]], folder: Path, settings: 
     if not (settings.resume and finished.is_file()):
         return train(splits(settings.seed), folder, settings).scores
     try:
-        facts = json.loads(finished.read_text())
+        facts = json.loads(finished.read_text(encoding="utf-8"))
         scores: dict[str, dict[str, Any]] = facts["scores"]
         before = {**facts["settings"], **of_data({name: corpus["digest"] for name, corpus in facts["corpora"].items()})}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,7 +1,9 @@
 """Training: everything that can be said about how to train."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from conoscope.bounds import POSITIVE, RATE, SEED, WEIGHT, check, ordered
 from conoscope.penalties import Penalties
 
 
@@ -14,11 +16,11 @@ class Training:
     """
 
     preset: str = "pure-attention"
-    checkpoint: str | None = None
+    checkpoint: str | Path | None = None
     layers: int | None = None
     width: int | None = None
     heads: int | None = None
-    vectors: str | None = None
+    vectors: str | Path | None = None
     freeze: bool = False
     special: str = "zeros"
     entropy_penalty: float = Penalties.entropy
@@ -39,6 +41,12 @@ class Training:
     report_to: str = "none"
     resume: bool = False
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = dict.fromkeys(("layers", "width", "heads", "epochs", "patience", "batch_size", "max_length"), POSITIVE)
+        weights = dict.fromkeys(("entropy_penalty", "rationale_penalty", "lagrange_penalty"), WEIGHT)
+        check(self, names=("checkpoint", "vectors"), learning_rate=RATE, seed=SEED, **sizes, **weights)
+        object.__setattr__(self, "penalty_layers", ordered("penalty_layers", self.penalty_layers, POSITIVE))
 
     @property
     def penalties(self) -> Penalties:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from conoscope.bounds import COUNT, POSITIVE, check, named
 from conoscope.corpora import CORPORA, Columns, Corpus, Example, every_split
 from conoscope.describe import Description, describe
 from conoscope.terminal import printable
@@ -19,20 +20,23 @@ class Survey:
     """How much to read and to show: samples (None for a few, and none where they are offensive), coverage by vectors."""
 
     samples: int | None = None
-    vectors: str | None = None
+    vectors: str | Path | None = None
     limit: int | None = None
     width: int = 100
 
+    def __post_init__(self) -> None:
+        check(self, names=("vectors",), samples=COUNT, limit=POSITIVE, width=POSITIVE)
+
 
 def survey(
-    spec: str,
+    spec: str | Path,
     columns: Columns | None = None,
     seed: int = 0,
     data_dir: str | Path | None = None,
     options: Survey | None = None,
 ) -> str:
     """Counts, balance, lengths, rationales, what was mended or left out, and samples; coverage by word vectors too."""
-    chosen = options or Survey()
+    chosen, spec = options or Survey(), named("corpus", spec)
     if chosen.vectors is not None:
         load_vectors(chosen.vectors, ())  # a source that is not there is told before anything is read
     whole, failed = every_split(spec, columns, seed, data_dir)
@@ -49,7 +53,7 @@ def survey(
     return "\n\n".join([*blocks, *([] if chosen.vectors is None else _coverage(found, chosen.vectors))])
 
 
-def _coverage(corpora: Sequence[Corpus], source: str) -> list[str]:
+def _coverage(corpora: Sequence[Corpus], source: str | Path) -> list[str]:
     from conoscope.tokenizer import count_words
 
     counts = [count_words(text for e in corpus for text in (e.text, e.pair or "")) for corpus in corpora]
@@ -58,7 +62,7 @@ def _coverage(corpora: Sequence[Corpus], source: str) -> list[str]:
     return [
         f"{printable(str(corpus))}: {sum(word in known for word in words) / len(words):.2%} of {len(words)} words and "
         f"{sum(count for word, count in words.items() if word in known) / words.total():.2%} of their {words.total()} "
-        f"occurrences have a vector in {printable(source)}"
+        f"occurrences have a vector in {printable(str(source))}"
         for corpus, words in zip(corpora, counts, strict=True)
     ]
 

@@ -23,6 +23,7 @@ from conoscope.quantities.class_maps import heads_of
 from conoscope.samples import Sample
 from conoscope.statistics import Statistic
 from conoscope.waiting import Waiting
+from conoscope.writing import atomic, write_text
 
 FORMAT = 2
 
@@ -173,14 +174,15 @@ class Tally:
             entries.append({"layer": layer, "need": self.needs.index(need)})
             tensors |= {f"{number}/{name}": tensor.cpu().contiguous() for name, tensor in sums.state().items()}
         needs = [{"statistic": need.statistic, "quantity": need.quantity, "options": dict(need.options)} for need in self.needs]
-        save_file(tensors, folder / "tally.safetensors")
-        (folder / "tally.json").write_text(json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
+        with atomic(folder / "tally.safetensors") as beside:
+            save_file(tensors, beside)
+        write_text(folder / "tally.json", json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote."""
         try:
-            described = json.loads((folder / "tally.json").read_text())
+            described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
             return cls._described(described, load_file(folder / "tally.safetensors"))
         except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
             raise OutputError(

@@ -11,10 +11,15 @@ from torch import Tensor, nn
 
 from conoscope.batches import Batch, Once
 from conoscope.calls import Attended, Call, first_tensor
+from conoscope.errors import OverflowedError
 from conoscope.looks import LOOKS, Piece
 from conoscope.normalising import Norm, Residual
+from conoscope.reading import first_place, last_place
+from conoscope.statistics import at_least_single
 from conoscope.wiring import Pooling, Projection, Wiring, pool
 
+SITES = ("hidden", "input", "query", "key", "value", "context", "output", "forward")
+"""What a trace holds vectors of."""
 Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
 
 
@@ -77,6 +82,24 @@ class Trace(Once):
         before, now = self.before, self.input
         return before is not None and now is not None and before.data_ptr() == now.data_ptr() and before.shape == now.shape
 
+    def norms(self, site: str) -> Float[Tensor, "b t h"]:
+        """‖x‖ of every vector of a site by head, at least in single precision, computed once."""
+
+        def compute() -> Tensor:
+            x = self.vectors(site)
+            assert x is not None
+            # By token first: the heads of a token lie side by side, and this way round is twice as fast.
+            return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
+
+        found: Tensor = self.once(("norms", site, "head"), compute)
+        return found
+
+    def sound(self) -> Bool[Tensor, " b"]:
+        """Which examples have a finite length in all of their vectors: no NaN, no infinity, nothing too large to be squared."""
+        sites = [site for site in SITES if getattr(self, site) is not None and not (site == "input" and self.goes_on)]
+        finite = torch.stack([self.norms(site).isfinite().all(-1) for site in sites])
+        return (finite.all(0) | ~self.batch.real).all(-1)
+
     def vectors(self, site: str) -> Float[Tensor, "b h t e"] | None:
         """The vectors of a site by head; a site of whole vectors has one head."""
         found: Tensor | None = getattr(self, site)
@@ -90,10 +113,11 @@ class Trace(Once):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the classifier reads of one layer, one vector an example, and what the model answered in the end.
+    """The vector of one layer that stands for each text, and what the model answered in the end.
 
-    The vectors are those of the token that is classified from (or of [CLS], where that is not known), or the mean over
-    tokens where the model pools so; `there` says which examples have one. `predicted` is -1 for a model that does not
+    It is what the classifier reads, where there is one: that of the token that is classified from (or of [CLS], where that is
+    not known), or the mean over tokens where the model pools so; or the one that was asked for. `there` says which examples
+    have one. `predicted` is -1 for a model that does not
     classify. `maps` has the weights of the heads that were asked for.
     """
 
@@ -151,11 +175,12 @@ class Recorder:
         weighing: Weighing,
     ) -> None:
         (self.receive, self.answer), self.batch, self.layer, self.weighing = receive, batch, 0, weighing
-        self.pooling = read_as(wiring.pooling, batch)
+        self.pooling = wiring.pooling
         self._wiring = wiring
         self._before: Tensor | None = None
         self._earlier: Mapping[Hashable, Any] = {}
         self._pooled: list[tuple[int, dict[str, Any]]] = []
+        self._sound: list[Bool[Tensor, " b"]] = []
         self._trace: Trace | None = Trace(0, batch)
         self._input: Tensor | None = None
         self._counts: Counter[nn.Module] = Counter()
@@ -208,13 +233,16 @@ class Recorder:
             return
         self._before, self._earlier = trace.hidden, trace.found
         if trace.hidden is not None or trace.value is not None:
+            self._sound.append(trace.sound())
             self.receive(trace)
             if self.answer is not None:
                 self._pooled.append((trace.layer, self._pool(trace)))
 
     def _pool(self, trace: Trace) -> dict[str, Any]:
         whole = {site: trace.whole(site) for site in POOLED}
-        found: dict[str, Any] = {site: pooled(x, self.batch, self.pooling) for site, x in whole.items() if x is not None}
+        found: dict[str, Any] = {
+            site: pooled(x, self.batch, self.pooling, self._wiring.asked) for site, x in whole.items() if x is not None
+        }
         return {**found, "maps": self._maps(trace)} if trace.layer in self.weighing.heads else found
 
     def _maps(self, trace: Trace) -> dict[int, Tensor] | None:
@@ -223,8 +251,18 @@ class Recorder:
         there = [] if maps is None else [head for head in self.weighing.heads[trace.layer] if head <= maps.shape[1]]
         return None if maps is None else {head: maps[:, head - 1].clone() for head in there}
 
+    def refuse_overflow(self, model: str, dtype: torch.dtype) -> None:
+        """Refuse a pass that left NaN or infinity in any layer: not all of it reaches the answer, which may read one token alone.
+
+        Asked once a pass: asking for each layer would make a GPU wait.
+        """
+        self.close()
+        sound = torch.stack(self._sound).all(0)
+        if not bool(sound.all()):
+            raise OverflowedError(model, self.batch.ids[int((~sound).nonzero()[0])], dtype)
+
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
-        """The pass is over: hand over what the classifier read of each layer, and the answer."""
+        """The pass is over: hand over the vector that stands for the text in each layer, and the answer."""
         self.close()
         if self.answer is None:
             return
@@ -238,11 +276,21 @@ class Recorder:
             self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 
 
-def read_as(pooling: Pooling | None, batch: Batch) -> Pooling | None:
-    """What the wiring found; None where it is the last token and the batch knows better which that is (see `reading`)."""
-    return None if pooling == "last" and batch.reads else pooling
-
-
-def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None) -> Float[Tensor, "b d"]:
+def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None, asked: bool = False) -> Float[Tensor, "b d"]:
     """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    return x[torch.arange(len(x), device=x.device), batch.cls.clamp_min(0)] if how is None else pool(x, batch.real, how)
+    if how == "mean":
+        return pool(x, batch.real, how)
+    return x[torch.arange(len(x), device=x.device), read_at(batch, how, asked).clamp_min(0)]
+
+
+def read_at(batch: Batch, how: Pooling | None, asked: bool = False) -> Int[Tensor, " b"]:
+    """Where the token stands whose vector is that of the text; -1 for a mean, and where there is none.
+
+    A model's own last token is the one at which it was found to read the class: padding tokens may end a text. The last one that
+    was `asked` for is the last of all.
+    """
+    if how == "mean":
+        return torch.full_like(batch.cls, -1)
+    if how is None or (how == "last" and not asked and batch.reads):
+        return batch.cls
+    return first_place(batch.real) if how == "first" else last_place(batch.real)

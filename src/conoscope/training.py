@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,19 +31,19 @@ from transformers import (
 
 from conoscope.building import build
 from conoscope.card import card, described
-from conoscope.corpora import Corpus
+from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.encoding import Collator, Encoded
 from conoscope.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
 from conoscope.loading import LoadedModel, load_model
 from conoscope.penalised import PenalisedTrainer
 from conoscope.reading import reading_of
-from conoscope.result import make_folder
 from conoscope.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.retraining import padding_note
 from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
-from conoscope.terminal import printable
+from conoscope.terminal import complain, say
 from conoscope.weights import BACKEND
+from conoscope.writing import make_folder, move_into, refuse_unspelt, write_text
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -60,22 +60,25 @@ class Trained:
     scores: dict[str, dict[str, Any]]
 
 
-def train(splits: dict[str, Corpus], out: str | Path, settings: Training | None = None) -> Trained:
+def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | None = None) -> Trained:
     """Train on `splits["train"]`, stop by `splits["validation"]`, score every other split, write the model to `out`.
 
     >>> train({"train": load_corpus("bistro:train"), "validation": load_corpus("bistro:validation")}, "runs/pure")
     """
-    chosen = settings or Training()
-    learned = splits["train"]
+    chosen, corpora = settings or Training(), {name: corpus_of(texts) for name, texts in splits.items()}
+    if missing := [name for name in ("train", "validation") if name not in corpora]:
+        raise CorpusError(f"no split {missing[0]!r} to train with; give one to train on and one, validation, to stop by")
+    learned = corpora["train"]
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
+    refuse_unspelt(Path(out))
     with _checkpoints(Path(out), chosen.resume) as checkpoints:
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen)
         _refuse_unpenalisable(model, chosen)
-        if chosen.progress and chosen.checkpoint and (note := padding_note(chosen.checkpoint, model)):
-            print(f"conoscope: {printable(note)}", file=sys.stderr)
-        data = _encoded(splits, tokenizer, chosen)
+        if chosen.progress and chosen.checkpoint and (note := padding_note(str(chosen.checkpoint), model)):
+            complain(note)
+        data = _encoded(corpora, tokenizer, chosen)
         digests = of_data({name: rows.digest for name, rows in data.items()})
         same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **digests})
         trainer = _trainer(model, tokenizer, data, checkpoints, chosen)
@@ -120,11 +123,10 @@ def _write(
     size = sum(p.numel() for p in loaded.module.parameters())
     model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
     facts = described(chosen, corpora, model, trained.scores)
-    (staged / "README.md").write_text(card(facts))
-    (staged / "training.json").write_text(json.dumps(facts, indent=2) + "\n")
+    write_text(staged / "README.md", card(facts))
+    write_text(staged / "training.json", json.dumps(facts, indent=2) + "\n")
     logs = [path for path in checkpoints.glob("runs") if path.is_dir()]
-    for path in (*logs, *sorted(staged.iterdir(), key=lambda path: path.name == "training.json")):
-        path.rename(trained.folder / path.name)
+    move_into(trained.folder, (*logs, *staged.iterdir()), last="training.json")
 
 
 @contextmanager
@@ -252,7 +254,7 @@ class _EpochLines(TrainerCallback):  # type: ignore[misc]
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         metrics = kwargs["metrics"]
         said = f"validation loss {metrics['eval_loss']:.4f}, accuracy {metrics['eval_accuracy']:.4f}"
-        print(f"epoch {state.epoch:.0f}: {said}", file=sys.stderr)
+        say(f"epoch {state.epoch:.0f}: {said}", error=True)
 
 
 def _metrics(answers: EvalPrediction) -> dict[str, float]:

@@ -17,7 +17,7 @@ needs it says so.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -28,6 +28,7 @@ from transformers.pytorch_utils import Conv1D
 
 from conoscope.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.normalising import Norm, Residual, find_residual
+from conoscope.pooling import Vector
 from conoscope.reading import first_place, last_place
 
 Side = Literal["given", "returned"]
@@ -41,7 +42,7 @@ class Wiring:
     reads of the last.
 
     None where nothing was found. `outputs` begins with layer 0, the embeddings. `cuts`: along which axes the attention can be
-    cut into pieces.
+    cut into pieces. `asked`: whether the pooling is one that was asked for, not the model's own.
     """
 
     inputs: tuple[Call | None, ...]
@@ -53,11 +54,16 @@ class Wiring:
     norms: tuple[Norm | None, ...]
     pooling: Pooling | None
     cuts: frozenset[str] = frozenset()
+    asked: bool = False
 
     def modules(self) -> set[nn.Module]:
         """Every module that must be watched."""
         outputs = (output and output[0] for output in self.outputs)
         return {call[0] for call in (*self.inputs, *self.projections, *self.forwards, *outputs) if call is not None}
+
+    def with_pooling(self, vector: Vector | None) -> "Wiring":
+        """The same with another vector read of each layer; None of them leaves it as it is, `cls` is the classifying token."""
+        return self if vector is None else replace(self, pooling=None if vector == "cls" else vector, asked=True)
 
     @cached_property
     def projected(self) -> "dict[Call, Projection]":
@@ -109,6 +115,14 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
         cuts=log.cuts,
     )
+
+
+def is_sound(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> bool:
+    """Whether the real tokens of a logged pass have neither NaN nor infinity in what attention and layers left."""
+    sides = [x.transpose(1, 2) for each in log.attentions for x in (each.query, each.key, each.value) if x is not None]
+    by_token = [*hidden_states, *sides, *(each.context for each in log.attentions)]
+    finite = (x.isfinite().flatten(2).all(-1) | ~real for x in by_token if x.shape[:2] == real.shape)
+    return all(bool(each.all()) for each in finite)
 
 
 def _by_rows(segments: Sequence[Sequence[Event]], real: Bool[Tensor, "b t"]) -> list[list[Event]]:

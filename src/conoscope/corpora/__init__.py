@@ -1,9 +1,11 @@
 """Corpora: `load_corpus("name:split")`, or a file. One short module per corpus."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from conoscope.bounds import SEED, named, within
 from conoscope.corpora import esnli, hatexplain, hub, imdb, newsgroups, sarscov2, wikitext, yelp_hat
 from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
@@ -19,6 +21,7 @@ __all__ = [
     "Entry",
     "Example",
     "Notes",
+    "Texts",
     "corpus_of",
     "every_split",
     "load_corpus",
@@ -51,7 +54,11 @@ CORPORA: dict[str, Entry] = {
 VALIDATION = ("validation", "valid", "val", "dev")
 
 
-def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> Corpus:
+Texts = str | Path | Corpus | Iterable[Example]
+"""What a verb takes as a corpus: a spec or a file, a corpus, or examples."""
+
+
+def load_corpus(spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> Corpus:
     """A corpus by name, split and options, a file of texts, or a data set of the Hub; the split is test where none is given.
 
     >>> load_corpus("bistro:train")
@@ -59,19 +66,23 @@ def load_corpus(spec: str, columns: Columns | None = None, seed: int = 0, data_d
     >>> load_corpus("reviews.csv", Columns(text="review", label="stars"))
     >>> load_corpus("stanfordnlp/sst2:validation", Columns(text="sentence"))
     """
+    spec = named("corpus", spec)
     if is_file(spec):
         return read_file(Path(spec), columns or Columns())
     entry, wanted = asked(spec, columns, seed, data_dir)
     return entry.corpus(wanted if wanted.split else replace(wanted, split="test"))
 
 
-def corpus_of(texts: str | Corpus | Iterable[Example]) -> Corpus:
-    """A corpus from what a verb is given: a spec, a corpus, or examples."""
-    return load_corpus(texts) if isinstance(texts, str) else texts if isinstance(texts, Corpus) else Corpus.of(texts)
+def corpus_of(texts: Texts) -> Corpus:
+    """A corpus from what a verb is given: a spec or a file, a corpus, or examples."""
+    if isinstance(texts, str | os.PathLike):
+        return load_corpus(texts)
+    return texts if isinstance(texts, Corpus) else Corpus.of(texts)
 
 
 def asked(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> tuple[Entry, Wanted]:
     """The entry that a spec names, and what it asks of it: `name:split:option=value,option=value`."""
+    seed = within("seed", seed, SEED)
     known, name, rest = _named(spec)
     if columns not in (None, Columns()) and known != "hub":
         raise CorpusError(f"{name} has columns of its own; leave --text, --pair, --label and --rationale out")
@@ -102,9 +113,10 @@ def _named(spec: str) -> tuple[str, str, list[str]]:
 
 
 def every_split(
-    spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
+    spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
 ) -> tuple[dict[str, Corpus], dict[str, CorpusError]]:
     """All splits that a spec names (one, where it names one), and what went wrong with those that are not there."""
+    spec = named("corpus", spec)
     if is_file(spec):
         return {"": load_corpus(spec, columns)}, {}
     entry, wanted = asked(spec, columns, seed, data_dir)
@@ -120,8 +132,11 @@ def every_split(
     return found, failed
 
 
-def splits_of(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> dict[str, Corpus]:
+def splits_of(
+    spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
+) -> dict[str, Corpus]:
     """What to train on, to stop by and to test on; where there is nothing to stop by, a tenth is cut off by hash."""
+    spec, seed = named("corpus", spec), within("seed", seed, SEED)
     if is_file(spec):
         return _cut(load_corpus(spec, columns, seed), seed)
     entry, wanted = asked(spec, columns, seed, data_dir)

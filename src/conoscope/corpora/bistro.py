@@ -10,7 +10,7 @@ from itertools import islice
 from random import Random
 
 from conoscope.corpora import bistro_words as words
-from conoscope.corpora.base import Corpus, Example, Notes, require_split, stable_hash
+from conoscope.corpora.base import GRAMMAR, Corpus, Example, Notes, require_split, stable_hash
 from conoscope.errors import CorpusError
 
 SIZES = {"train": 10000, "validation": 1000, "test": 1000}
@@ -56,7 +56,7 @@ def _corpus(name: str, split: str, labels: tuple[str, ...], write: Writer, seed:
         drafts = islice(_distinct(split, write, Random(f"{name}:{split}:{seed}")), size)
         return (_example(draft, f"{name}:{split}:{number}") for number, draft in enumerate(drafts, 1))
 
-    return Corpus(name, split, labels, read, size, seed)
+    return Corpus(name, split, labels, read, size, seed, marked_by=GRAMMAR)
 
 
 def _distinct(split: str, write: Writer, random: Random) -> Iterator[Draft]:

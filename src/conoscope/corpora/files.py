@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.corpora.base import Corpus, Example, Notes
-from conoscope.corpora.tables import READERS, Row, kind_of, rows
+from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
 from conoscope.errors import CorpusError, one_of
-from conoscope.textfiles import is_there, told
+from conoscope.textfiles import is_there, readable, told
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what. A label column of None means: `label` where the file has one, else no labels."""
+    """Which column holds what. A label column of None means: `label` where any row of the file has it, else no labels."""
 
     text: str = "text"
     label: str | None = None
@@ -41,16 +41,17 @@ def is_file(spec: str) -> bool:
 
 def read_file(path: Path, columns: Columns) -> Corpus:
     """A corpus of the file's rows, in their order; its labels are sorted."""
-    _, first = next(rows(path, Notes()), (0, None))
-    if first is None:
+    there = columns_of(path)
+    if there is None:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
-    wanted = columns.within(first, str(path))
+    wanted = columns.within(there, str(path))
     labels, size = scan(rows(path, Notes()), str(path), wanted.label)
+    name = readable(path.name)
 
     def read(notes: Notes) -> Iterator[Example]:
-        return (example(row, wanted, f"{path}:{line}", f"{path.name}:{line}") for line, row in rows(path, notes))
+        return (example(row, wanted, f"{path}:{line}", f"{name}:{line}") for line, row in rows(path, notes))
 
-    return Corpus(path.name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
+    return Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
 
 
 def _fingerprint(path: Path, columns: Columns) -> str:
@@ -99,9 +100,16 @@ def _text(row: Mapping[str, Any], column: str, where: str) -> str:
 
 def _label(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row.get(column)
-    if value is None or value == "" or value != value:
-        raise CorpusError(f"{where}: the column {column!r} has no label; fill it or take the row out")
+    if _is_missing(value):
+        raise CorpusError(
+            f"{where}: the column {column!r} has no label; fill it or take the row out, or name another column with --label"
+        )
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: null, NaN or white space."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _flags(value: Any, where: str) -> tuple[bool, ...] | None:

@@ -28,6 +28,18 @@ def rows(path: Path, notes: Notes) -> Iterator[Row]:
     return READERS[kind_of(path)](path, notes)
 
 
+def columns_of(path: Path) -> list[str] | None:
+    """The columns of a file, of JSON lines those of all rows together; None where it has no row."""
+    found: dict[str, None] = {}
+    empty = True
+    for _, row in rows(path, Notes()):
+        empty = False
+        found |= dict.fromkeys(row)
+        if kind_of(path) != ".jsonl":
+            break
+    return None if empty else list(found)
+
+
 def require(path: Path, row: Mapping[str, Any], *columns: str) -> None:
     """Refuse a file without these columns."""
     for column in columns:
@@ -63,12 +75,19 @@ def _json_lines(path: Path, notes: Notes) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
             raise CorpusError(f"{path}:{number}: not JSON ({error}); give one object per line") from error
         if not isinstance(row, dict):
             raise CorpusError(f"{path}:{number}: a {type(row).__name__} where an object is expected; give one object per line")
         yield number, row
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
 
 
 def _parquet(path: Path, _: Notes) -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """plausibility(): how well maps agree with what people marked, over all words together and sentence by sentence."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from transformers import PreTrainedModel
 
-from conoscope.corpora import Corpus, Example, Notes, corpus_of
+from conoscope.corpora import Corpus, Example, Notes, Texts, corpus_of
 from conoscope.errors import CorpusError
 from conoscope.explaining.intervals import estimated
 from conoscope.explaining.judged import Judged, provenance_of, rows_of
@@ -21,7 +21,7 @@ from conoscope.result import claim
 
 
 def plausibility(
-    corpus: str | Corpus | Iterable[Example],
+    corpus: Texts,
     model: str | Path | PreTrainedModel | LoadedModel | None = None,
     maps: Sequence[str] | None = None,
     scores: Sequence[str | Path] = (),
@@ -32,9 +32,11 @@ def plausibility(
     """Compare maps of a model, and scores from files, with a corpus's rationales; `random` is there to compare with."""
     how, judge, texts = options or Explaining(), judging or Judging(), corpus_of(corpus)
     loaded = None if model is None else load_model(model, device=how.device, dtype=how.dtype)
+    if loaded is None:
+        how.refuse_without_model()
     sources = Sources.of(loaded, maps, scores)
     asked_for = {**asdict(judge), **sources.described(how)}
-    provenance = provenance_of("plausibility", loaded, texts, sources.names, asked_for)
+    provenance = provenance_of("plausibility", loaded, texts, sources.names, asked_for, sources.pool(how))
     if out is not None:
         claim(out, provenance)
     judged = _judged(_those_judged(texts.first(how.limit), judge.sentences), sources, how, judge)

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from conoscope.batches import Batcher
+from conoscope.bounds import COUNT, check
 from conoscope.corpora import Example
 from conoscope.errors import MeasureError, ModelError, one_of
 from conoscope.explaining.intervals import RESAMPLES
@@ -30,6 +31,7 @@ class Erasing:
     resamples: int = RESAMPLES
 
     def __post_init__(self) -> None:
+        check(self, resamples=COUNT)
         if self.erase not in ERASE:
             raise MeasureError(f"no way {self.erase!r} to erase words; known: {one_of(ERASE)}")
 

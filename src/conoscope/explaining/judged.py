@@ -12,6 +12,7 @@ import pandas as pd
 from conoscope.corpora import Corpus
 from conoscope.errors import OutputError
 from conoscope.loading import LoadedModel
+from conoscope.pooling import Pool
 from conoscope.provenance import command, of_corpus, of_model
 from conoscope.result import claim, versions, write_provenance, write_tables
 from conoscope.terminal import printable
@@ -30,10 +31,11 @@ class Judged:
 
     @property
     def remarks(self) -> list[str]:
-        """What should be known of the numbers: how the model reads its texts, and words that a map had no score of."""
-        missing = self.provenance["seen"].get("words_without_score", {})
-        left_out = [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
-        return [*self.provenance.get("notes", ()), *left_out]
+        """What should be known of the numbers: how the model reads its texts, words that a map had no score of, a pooling that is
+        not supported."""
+        missing, note = self.provenance["seen"].get("words_without_score", {}), self.provenance.get("pool", {}).get("note")
+        words = [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
+        return [*self.provenance.get("notes", ()), *words, *([] if note is None else [note])]
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, and provenance.json."""
@@ -76,7 +78,12 @@ def rows_of(
 
 
 def provenance_of(
-    verb: str, loaded: LoadedModel | None, corpus: Corpus, maps: Sequence[str], options: Mapping[str, Any]
+    verb: str,
+    loaded: LoadedModel | None,
+    corpus: Corpus,
+    maps: Sequence[str],
+    options: Mapping[str, Any],
+    pool: Pool | None = None,
 ) -> dict[str, Any]:
     """Where such tables come from; what they must share to be the same result."""
     return {
@@ -88,6 +95,7 @@ def provenance_of(
         "seen": {},
         "versions": versions(),
         "command": command(),
+        **({} if pool is None else {"pool": pool.provenance()}),
         "notes": [] if loaded is None else list(loaded.notes),
     }
 

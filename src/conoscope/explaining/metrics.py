@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
+from conoscope.bounds import COUNT, check
 from conoscope.errors import MeasureError, one_of
 from conoscope.explaining.intervals import RESAMPLES, mean_of
 from conoscope.explaining.ranking import Ranking, divided
@@ -29,6 +30,7 @@ class Judging:
     resamples: int = RESAMPLES
 
     def __post_init__(self) -> None:
+        check(self, resamples=COUNT)
         for option, known in (("sentences", SENTENCES), ("normalize", NORMALIZATIONS)):
             if getattr(self, option) not in known:
                 raise MeasureError(f"no {option} {getattr(self, option)!r}; known: {one_of(known)}")

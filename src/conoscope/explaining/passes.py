@@ -14,18 +14,21 @@ from conoscope.capture import Capture
 from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
 from conoscope.loading import LoadedModel
-from conoscope.reading import first_place, last_place
-from conoscope.traces import Trace, read_as
+from conoscope.text_vector import text_vector
+from conoscope.traces import Trace, read_at
 from conoscope.wiring import Pooling
 
 
 class Passes:
     """Within it, `passes(batch)` runs the model once and keeps, for each layer, the matrices that the maps need."""
 
-    def __init__(self, loaded: LoadedModel, maps: Iterable[Asked]) -> None:
+    def __init__(self, loaded: LoadedModel, maps: Iterable[Asked], pool: str | None = None) -> None:
+        """`pool`: whose rows a map is read from, where it is not the vector that the model itself takes."""
         self.loaded = loaded
         self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
-        self._capture = Capture(loaded.module, "full", looks=(), whole=True) if self.kinds else None
+        self._capture = (
+            Capture(loaded.module, "full", looks=(), whole=True, vector=text_vector(loaded, pool).instead) if self.kinds else None
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -53,13 +56,13 @@ class Passes:
 
     def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
         wiring = None if self._capture is None else self._capture.wiring
-        return None if wiring is None else readers_of(batch, read_as(wiring.pooling, batch))
+        return None if wiring is None else readers_of(batch, wiring.pooling, wiring.asked)
 
 
-def readers_of(batch: Batch, pooling: Pooling | None) -> Float[Tensor, "b t"]:
-    """1 at the token that is classified from, as the model's wiring tells it, or else [CLS]; without one, 1/n at each."""
-    real, nowhere = batch.real, torch.full_like(batch.cls, -1)
-    at = {"first": first_place(real), "last": last_place(real), "mean": nowhere, None: batch.cls}[pooling]
+def readers_of(batch: Batch, pooling: Pooling | None, asked: bool = False) -> Float[Tensor, "b t"]:
+    """1 at the token whose vector stands for the text, as the wiring says, or else [CLS]; for a mean, or without one, 1/n at
+    each."""
+    real, at = batch.real, read_at(batch, pooling, asked)
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]
     share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)
     return torch.where((at >= 0)[:, None], one.float(), share)

@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,18 @@ from jaxtyping import Bool, Float
 from transformers import PreTrainedModel
 
 from conoscope.batches import WINDOW, Batcher
-from conoscope.corpora import Corpus, Example, corpus_of
+from conoscope.bounds import POSITIVE, check
+from conoscope.corpora import Corpus, Example, Texts, corpus_of
+from conoscope.corpora.base import PEOPLE
 from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
+from conoscope.options import refuse_twice
+from conoscope.pooling import chosen_pool
 from conoscope.terminal import Progress, printable
+from conoscope.writing import atomic_text
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
 DIGITS = 9
@@ -27,19 +31,30 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Explaining:
-    """How to make maps: none of it changes a score, save `max_length`, `dtype` and `word_score`."""
+    """How to make maps: none of it changes a score, save `max_length`, `dtype`, `word_score` and `pool` (whose rows are read:
+    first, last or mean; without it those of what the classifier reads, or of what the model's files say). Without a `device` and
+    a `dtype`, a model is taken as it is, and a folder is loaded in float32, on a GPU where there is one."""
 
-    device: str = "auto"
-    dtype: str = "float32"
+    device: str | None = None
+    dtype: str | None = None
     batch_size: int = 16
     limit: int | None = None
     max_length: int | None = None
     word_score: str = "sum"
+    pool: str | None = None
     progress: bool = False
 
     def __post_init__(self) -> None:
+        check(self, batch_size=POSITIVE, limit=POSITIVE, max_length=POSITIVE)
+        chosen_pool(self.pool)
         if self.word_score not in WORD_SCORES:
             raise MeasureError(f"no word score {self.word_score!r}; known: {one_of(WORD_SCORES)}")
+
+    def refuse_without_model(self) -> None:
+        """Refuse what would do nothing where scores come from files alone."""
+        for name in ("device", "dtype", "max_length", "word_score"):
+            if getattr(self, name) != getattr(Explaining(), name):
+                raise MeasureError(f"{name} is for maps of a model, and no model is given; give one, or leave {name} out")
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class Explanation:
     seen: Bool[np.ndarray, " w"]
     maps: Mapping[str, Float[np.ndarray, " w"]]
     model: str = ""
+    marked_by: str = PEOPLE
 
     def record(self) -> dict[str, Any]:
         """What is written as a line of JSON; a word without a score has null, and so has an example that nobody marked."""
@@ -65,6 +81,7 @@ class Explanation:
             "words": list(example.words),
             "label": example.label,
             "rationale": None if example.rationale is None else [int(marked) for marked in example.rationale],
+            "marked_by": None if example.rationale is None else self.marked_by,
             "model": self.model,
             "predicted": self.predicted,
             "maps": {name: [_number(score) for score in scores] for name, scores in self.maps.items()},
@@ -103,12 +120,13 @@ def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Co
 
 def explain(
     model: str | Path | PreTrainedModel | LoadedModel,
-    texts: str | Corpus | Iterable[Example],
+    texts: Texts,
     maps: Sequence[str] = DEFAULT_MAPS,
     options: Explaining | None = None,
 ) -> Iterator[Explanation]:
     """The maps of every example of a corpus, in its order, as they are made."""
-    chosen, wanted = options or Explaining(), [asked(name) for name in dict.fromkeys(maps)]
+    refuse_twice("map", maps)
+    chosen, wanted = options or Explaining(), [asked(name) for name in maps]
     corpus = corpus_of(texts)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(corpus.unlabelled(), chosen.max_length)
@@ -120,7 +138,7 @@ def _explained(
     loaded: LoadedModel, corpus: Corpus, batcher: Batcher, maps: Sequence[Asked], options: Explaining
 ) -> Iterator[Explanation]:
     examples = iter(corpus)
-    with Passes(loaded, maps) as passes, Progress(corpus.size, options.progress, "explained") as progress:
+    with Passes(loaded, maps, options.pool) as passes, Progress(corpus.size, options.progress, "explained") as progress:
         while window := list(islice(examples, options.batch_size * WINDOW)):
             found: dict[int, Explanation] = {}
             for batch in batcher.batches(window, options.batch_size):
@@ -128,7 +146,7 @@ def _explained(
                 made = _of_batch(texts, passes(batch), loaded, maps, options.word_score)
                 found |= dict(zip(batch.place.tolist(), made, strict=True))
                 progress.advance(len(texts))
-            yield from (found[place] for place in sorted(found))
+            yield from (replace(found[place], marked_by=corpus.marked_by) for place in sorted(found))
 
 
 def _of_batch(
@@ -152,16 +170,12 @@ def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:
 def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:
     """Write them as JSON lines; how many there were. What was there is replaced once all are written."""
     target = Path(path)
-    partial, count = target.with_name(f"{target.name}.partial"), 0
+    count = 0
     try:
-        with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        with atomic_text(target) as file:
             for explanation in explanations:
                 file.write(json.dumps(explanation.record(), ensure_ascii=False, allow_nan=False) + "\n")
                 count += 1
-        partial.replace(target)
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
-    finally:
-        with suppress(OSError):
-            partial.unlink()
     return count

@@ -1,6 +1,6 @@
 """faithfulness(): whether the model needs the words that a map puts first, and whether they are enough (DeYoung et al. 2020)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float
 from transformers import PreTrainedModel
 
-from conoscope.corpora import Corpus, Example, corpus_of
+from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.errors import CorpusError, ModelError
 from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
 from conoscope.explaining.intervals import estimated, mean_of
@@ -27,7 +27,7 @@ Falls = Float[np.ndarray, "n m 2 bins"]
 
 def faithfulness(
     model: str | Path | PreTrainedModel | LoadedModel,
-    corpus: str | Corpus | Iterable[Example],
+    corpus: Texts,
     maps: Sequence[str] | None = None,
     scores: Sequence[str | Path] = (),
     options: Explaining | None = None,
@@ -40,7 +40,9 @@ def faithfulness(
     if len(loaded.labels) < 2:
         raise ModelError(f"{loaded.name} is no classifier, and faithfulness is of one; give a model that was trained on labels")
     sources = Sources.of(loaded, maps, scores)
-    provenance = provenance_of("faithfulness", loaded, texts, sources.names, {**asdict(erase), **sources.described(how)})
+    provenance = provenance_of(
+        "faithfulness", loaded, texts, sources.names, {**asdict(erase), **sources.described(how)}, sources.pool(how)
+    )
     if out is not None:
         claim(out, provenance)
     falls = _falls(texts.first(how.limit), sources, how, erase)

@@ -16,6 +16,10 @@ from conoscope.explaining.judged import fingerprint
 from conoscope.explaining.records import DEFAULT_MAPS, Explaining, Explanation, explain
 from conoscope.explaining.scorefiles import ScoreFile, joined_names, read_scores
 from conoscope.loading import LoadedModel
+from conoscope.options import refuse_twice
+from conoscope.placing import USUAL, dtype_name
+from conoscope.pooling import Pool
+from conoscope.text_vector import text_vector
 
 CHANCE = "random"
 
@@ -35,6 +39,7 @@ class Sources:
         chosen = maps if maps is not None else DEFAULT_MAPS if model is not None and not files else ()
         if chosen and model is None:
             raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give --model")
+        refuse_twice("map", chosen)
         own = tuple(dict.fromkeys((*chosen, CHANCE)))
         for name in own:
             asked(name)
@@ -51,8 +56,19 @@ class Sources:
 
     def described(self, options: Explaining) -> dict[str, Any]:
         """What decides the scores: the files by name and hash, and how maps are made."""
-        deciding = ("limit", "max_length", "dtype", "word_score")
-        return {"scores": [fingerprint(file.path) for file in self.files], **{key: getattr(options, key) for key in deciding}}
+        return {
+            "scores": [fingerprint(file.path) for file in self.files],
+            "limit": options.limit,
+            "max_length": options.max_length,
+            "dtype": USUAL if self.model is None else dtype_name(self.model.module),
+            "word_score": options.word_score,
+        }
+
+    def pool(self, options: Explaining) -> Pool | None:
+        """Whose rows the maps are read from; None where no map is read from rows."""
+        if self.model is None or not any(asked(name).method.needs for name in self.maps):
+            return None
+        return text_vector(self.model, options.pool)
 
     def missing(self, name: str, corpus: Corpus) -> DataError:
         """What to say where a map has no score of any sentence."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, name_of, noted, runs_of, table_of
 from conoscope.figures.heat import across, down, ramp
 from conoscope.figures.marks import LETTER, cut
 from conoscope.figures.panels import stacked
@@ -22,22 +22,31 @@ TOLD = 300
 HEAD = ["run", "layer", "head"]
 
 
-@figure("gates.maps", question="heads")
+@figure(
+    "gates.maps",
+    question="heads",
+    marks={
+        "map": "A square is a head: down who looks, across what is looked at. A bright column is a token that all look at, a "
+        "diagonal a neighbour or the token itself, an even square a head that looks everywhere.",
+        "largest": "The number below a map is the head's largest weight, which is its brightest colour.",
+    },
+)
 def attention_maps(tables: Tables) -> Chart | None:
     """The mean attention map of every head.
 
-    A square is a head: down who looks, across what is looked at. The first and the last row and column are the first and the
-    last token, as [CLS] and [SEP]; between them are the words from the beginning of a text to its end. Bright is the head's own
-    largest weight, which stands below where there is room; the steps are of square roots, so that faint patterns show: compare
-    patterns, not brightness. A bright column is a token that all look at, a diagonal a neighbour or the token itself, an even
-    square a head that looks everywhere. Of models with more than 384 heads some layers are drawn.
+    The first and the last row and column are the first and the last token, as [CLS] and [SEP]; between them are the words from
+    the beginning of a text to its end. Bright is the head's own largest weight; the steps of colour are of square roots, so that
+    faint patterns show: compare patterns, not brightness.
     """
 
     frame = table_of(tables, "gates.maps", "layer", "head", "query", "key", "value").astype({"layer": int, "head": int})
     if frame.empty:
         return None
     gates = _gates(tables)
-    return stacked({run: _grid(_images(frame[frame["run"] == run], gates)) for run in runs_of(frame)})
+    images = {run: _images(frame[frame["run"] == run], gates) for run in runs_of(frame)}
+    left = {layer for run, found in images.items() for layer in set(frame["layer"][frame["run"] == run]) - set(found["layer"])}
+    said = f"Layers {', '.join(map(str, sorted(left)))} are left out, for want of room." if left else ""
+    return noted(stacked({run: _grid(found) for run, found in images.items()}), said)
 
 
 def _gates(tables: Tables) -> "pd.DataFrame | None":
@@ -73,12 +82,14 @@ def _grid(images: "pd.DataFrame") -> Chart:
     written = size >= 24
     told = ["layer:O", "head:O", *(["gates:N"] if "gates" in images else [])]
     base = alt.Chart(images.drop(columns="run")).encode(
-        across(alt.X("head:O", title="head")), down(alt.Y("layer:O", title="layer"))
+        across(alt.X("head:O", title="head"), images["head"], size + 4),
+        down(alt.Y("layer:O", title="layer"), images["layer"], size + (14 if written else 4)),
     )
-    maps = base.mark_image(width=size, height=size, aria=False, yOffset=-5 if written else 0).encode(
+    maps = base.mark_image(width=size, height=size, aria=False, yOffset=-5 if written else 0, style="map").encode(
         url="url:N", tooltip=[*told, alt.Tooltip("largest:Q", title="largest weight", format=".3f")]
     )
-    numbers = base.mark_text(fontSize=9, color=GREY, dy=size / 2 + 1, aria=False).encode(alt.Text("largest:Q", format=".2f"))
+    below = base.mark_text(fontSize=9, color=GREY, dy=size / 2 + 1, aria=False, style="largest")
+    numbers = below.encode(alt.Text("largest:Q", format=".2f"))
     # Images have no scale of colours, so an unseen point brings its legend.
     color = alt.Color("weight:Q", title="weight, of the head's largest").scale(type="sqrt", scheme=SEQUENTIAL, domain=[0, 1])
     unseen = alt.Chart(pd.DataFrame({"weight": [0]})).mark_point(size=0, opacity=0, aria=False)

@@ -1,13 +1,15 @@
-"""Cosines between the directions of classes, in the last layer and from layer to layer."""
+"""Angles between the mean directions of classes: as a matrix, and by layer."""
 
+import math
 from typing import TYPE_CHECKING
 
-from conoscope.figures.base import DIGITS, Chart, Tables, figure, table_of
+from conoscope.figures.base import DIGITS, Chart, Tables, figure, noted, rounded, table_of
 from conoscope.figures.classes import MOST, last_layer, panels_of
+from conoscope.figures.heat import DARK
 from conoscope.figures.lines import curve
 from conoscope.figures.marks import LETTER, columns_of, renamed, shown
 from conoscope.figures.panels import paneled
-from conoscope.figures.theme import DIVERGING, PALETTE
+from conoscope.figures.theme import INK, PALETTE, SEQUENTIAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,19 +18,20 @@ NUMBERED, WHOLE = 8, 12
 """Classes up to which a cell has its number in it, and up to which both halves of the matrix are drawn."""
 SIDE, CELL, BESIDE = 240, 60, 14
 """Pixels of a matrix and of its largest cells, and columns of the names beside it."""
+TITLE = "angle, in degrees"
 
 
-@figure("class_cones.between", question="classes")
+@figure("class_cones.between", question="classes", marks={"number": "Numbers in the cells are degrees."})
 def class_cosines(tables: Tables) -> Chart | None:
-    """Cosines between the mean directions of each two classes, in the last layer.
+    """Angles between the mean directions of each two classes, in the last layer.
 
-    1: two classes share a direction; 0: their directions are orthogonal; -1: they are opposite. Of more than 12 classes one half
-    of the matrix of hidden states is drawn, of more than 40 classes 40, evenly chosen in their order.
+    0 degrees: two classes share a direction; 90: their directions are orthogonal; 180: they are opposite. Colours go from 0 to
+    the largest angle there is. Angles tell directions apart that all have a cosine of 1.00; cosines are told on hovering.
     """
     import altair as alt
 
-    frame = table_of(tables, "class_cones.between")
-    frame = last_layer(frame[frame["representative"] == "mean"])
+    frame = _angles(tables)
+    frame = last_layer(frame)
     names = shown([*frame["class"], *frame["other_class"]], BESIDE)
     frame = panels_of(frame, min(SIDE, CELL * len(names)) // LETTER)
     if frame.empty:
@@ -40,13 +43,34 @@ def class_cosines(tables: Tables) -> Chart | None:
     base = alt.Chart(drawn).encode(
         alt.X("other:N", title=None, sort=order).axis(labelAngle=0 if flat else -90, labelFontSize=size),
         alt.Y("class:N", title=None, sort=order).axis(labelFontSize=size),
-        tooltip=["class", alt.Tooltip("other", title="with"), alt.Tooltip("value:Q", title="cosine", format=".3f")],
+        tooltip=[
+            "class",
+            alt.Tooltip("other", title="with"),
+            alt.Tooltip("value:Q", title=TITLE, format=".3~f"),
+            alt.Tooltip("cosine:Q", format=".5~f"),
+        ],
     )
-    colour = alt.Color("value:Q", title="cosine").scale(scheme=DIVERGING, domain=[-1, 1], domainMid=0)
-    cells = base.mark_rect().encode(colour.legend(orient="bottom", gradientLength=180))
-    chart = alt.layer(cells, _numbers(base)) if len(order) <= NUMBERED else cells
+    largest = float(drawn["value"].max()) or 1.0
+    colour = alt.Color("value:Q", title=TITLE).scale(scheme=SEQUENTIAL, domain=[0, largest])
+    cells = base.mark_rect().encode(colour.legend(orient="bottom", gradientLength=180, tickCount=4))
+    chart = alt.layer(cells, _numbers(base, largest)) if len(order) <= NUMBERED else cells
     columns = max(1, 620 // (side * len(order) + 20))
-    return paneled(chart.properties(width=alt.Step(side), height=alt.Step(side)), list(drawn["panel"].unique()), columns=columns)
+    sized = chart.properties(width=alt.Step(side), height=alt.Step(side))
+    return noted(paneled(sized, list(drawn["panel"].unique()), columns=columns), *_left_out(len(names)))
+
+
+def _left_out(classes: int) -> list[str]:
+    """What is said of more classes than are drawn whole."""
+    half = "One half of the matrix is drawn, and of one run that of hidden states alone." if classes > WHOLE else ""
+    return [half, f"{MOST} of {classes} classes are drawn, evenly chosen in their order." if classes > MOST else ""]
+
+
+def _angles(tables: Tables) -> "pd.DataFrame":
+    """The rows of mean directions: the angle in degrees as `value`, and the cosine."""
+    frame = table_of(tables, "class_cones.between", exact=True)
+    frame = frame[frame["representative"] == "mean"]
+    degrees = [math.degrees(math.acos(max(-1.0, min(1.0, value)))) for value in frame["value"]]
+    return rounded(frame.assign(cosine=frame["value"], value=degrees))
 
 
 def _matrix(frame: "pd.DataFrame", classes: list[str]) -> tuple["pd.DataFrame", list[str]]:
@@ -56,37 +80,46 @@ def _matrix(frame: "pd.DataFrame", classes: list[str]) -> tuple["pd.DataFrame", 
     order = [classes[place * len(classes) // MOST] for place in range(MOST)] if len(classes) > MOST else classes
     if len(order) > WHOLE:
         frame = frame[frame["site"] == "hidden"]
-    half = frame[["panel", "class", "other_class", "value"]].rename(columns={"other_class": "other"})
+    half = frame[["panel", "class", "other_class", "value", "cosine"]].rename(columns={"other_class": "other"})
     there = {panel: dict.fromkeys([*part["class"], *part["other"]]) for panel, part in half.groupby("panel", sort=False)}
-    itself = [{"panel": panel, "class": name, "other": name, "value": 1.0} for panel, names in there.items() for name in names]
+    same = {"value": 0.0, "cosine": 1.0}
+    itself = [{"panel": panel, "class": name, "other": name, **same} for panel, names in there.items() for name in names]
     turned = half.rename(columns={"class": "other", "other": "class"})
     # Pairs are in the order of classes, so that the turned ones lie below the diagonal.
     cells = pd.concat([turned, pd.DataFrame(itself), *([half] if len(order) <= WHOLE else [])])
     return cells[cells["class"].isin(order) & cells["other"].isin(order)], order
 
 
-def _numbers(base: Chart) -> Chart:
-    """The number of a cell, dark on light cells and white on dark ones."""
+def _numbers(base: Chart, largest: float) -> Chart:
+    """The number of a cell, white on dark cells and dark on light ones; of small numbers two digits."""
     import altair as alt
 
-    ink = alt.condition("abs(datum.value) > 0.6", alt.value("white"), alt.value("#1f2328"))
-    return base.mark_text().encode(text=alt.Text("value:Q", format=".2f"), color=ink)
+    ink = alt.condition(f"datum.value < {DARK * largest}", alt.value("white"), alt.value(INK))
+    said = "datum.value === 0 ? '0' : datum.value < 9.95 ? format(datum.value, '.2~r') : format(datum.value, '.0f')"
+    return base.transform_calculate(said=said).mark_text(style="number").encode(text="said:N", color=ink)
 
 
-@figure("class_cones.between", question="classes")
+@figure(
+    "class_cones.between",
+    question="classes",
+    marks={
+        "line": "A line for each two classes, or for the mean over all pairs.",
+        "pairs": "The band goes from the two classes nearest to each other to the two farthest from each other.",
+    },
+)
 def class_cosines_by_layer(tables: Tables) -> Chart | None:
-    """Cosines between the mean directions of classes, by layer.
+    """Angles between the mean directions of classes, by layer.
 
-    How cones part from layer to layer: 1 where two classes share a direction, 0 where their directions are orthogonal, -1 where
-    they are opposite. A line for each two classes; of more than seven pairs the line is the mean over pairs, and the band goes
-    from the lowest to the highest. Where what is classified is one vector for all sentences, as [CLS] is in layer 0, it is 1.
+    How cones part from layer to layer: 0 degrees where two classes share a direction, 90 where their directions are orthogonal,
+    180 where they are opposite. Where what is classified is one vector for all sentences, as [CLS] is in layer 0, it is 0.
+    Cosines are told on hovering.
     """
-    frame = table_of(tables, "class_cones.between")
-    frame = panels_of(frame[frame["representative"] == "mean"])
+    frame = panels_of(_angles(tables))
     names = shown([*frame["class"], *frame["other_class"]], 20)
     pairs = [f"{names[one]} – {names[other]}" for one, other in zip(frame["class"], frame["other_class"], strict=True)]
     if len(set(pairs)) <= len(PALETTE):
-        return curve(tables, frame.assign(line=pairs), "cosine")
-    groups = frame.groupby(["run", "panel", "layer"], sort=False)["value"]
-    means = groups.agg(value="mean", low="min", high="max", pairs="count").reset_index().round(DIGITS)
-    return curve(tables, means.assign(line="mean over pairs"), "cosine", pairs="pairs")
+        return curve(tables, frame.assign(line=pairs), TITLE, (0, 1), cosine="cosine")
+    groups = frame.groupby(["run", "panel", "layer"], sort=False)
+    ends = groups["value"].agg(value="mean", low="min", high="max", pairs="count")
+    means = ends.assign(cosine=groups["cosine"].mean(), spread="pairs").reset_index().round(DIGITS)
+    return curve(tables, means.assign(line="mean over pairs"), TITLE, (0, 1), pairs="pairs", cosine="mean cosine")

@@ -2,24 +2,26 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, Tables, figure, name_of, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, name_of, noted, runs_of, table_of
 from conoscope.figures.marks import colours_of, cut, shapes_of, shown
-from conoscope.figures.panels import paneled
 from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PANELS, POINTS, MOST = 12, 600, 160
-"""Panels and points in all, and the most points of a panel."""
+POINTS = 2400
+"""Points in all: as many as a page bears. Where there are more, layers are left out, and the caption says which."""
 CLASSES = 14
 """Classes that have a mark of their own: seven colours, twice."""
-SIDE, COLUMNS = 160, 4
+SIDE, COLUMNS = 140, 4
 """Pixels of a panel, and panels beside each other."""
-NARROWEST = 22
+NARROWEST = 20
 """Columns that fit above a panel, and in a legend of four beside each other."""
+TEXT = 96
+"""Columns of an example's text that are told on hovering."""
 SIZE = 9 * math.pi
 """Of a mark: a circle of three pixels, which takes few digits to write."""
 NONE = -1
@@ -27,27 +29,31 @@ NONE = -1
 OTHER = "other classes"
 ANSWERS = {"right": 0.7, "wrong": 0.0}
 """How full the mark of an example is, by what the model answers."""
+MARKS = {
+    "example": "A mark is the vector of one example; colour and shape are its class.",
+    "wrong": "Hollow marks are examples for which the model answers another class.",
+    "shared": f"Of more than {CLASSES} classes those with fewest examples share a grey mark.",
+}
 
 
-@figure("class_cones.plane", question="classes")
+@figure("class_cones.plane", question="classes", marks=MARKS)
 def class_plane(tables: Tables) -> Chart | None:
     """Where examples of each class lie, in the plane of the two directions along which they differ most, by layer.
 
-    A mark is what the classifier reads of one example: colour and shape are its class, hollow where the model answers another.
-    Where classes lie apart, the layer tells them in these two directions; where they do not, it may in others. Each panel has
-    its own directions and scale; its header says how much of the variance they hold. At most 600 examples in 12 panels are
-    drawn, evenly chosen; of more than 14 classes those with fewest examples share a grey mark.
+    Around the mean of the examples, which lies at 0. Both axes of a panel have one scale, so that angles are as they
+    are in the plane; scales differ between panels. A header says how much of the variance the plane holds. Where classes lie
+    apart, the layer tells them in these two directions; where they do not, it may in others.
     """
     return _plane(tables, "pca")
 
 
-@figure("class_cones.plane", question="classes")
+@figure("class_cones.plane", question="classes", marks=MARKS)
 def class_plane_means(tables: Tables) -> Chart | None:
     """Where examples of each class lie, in the plane of the class means, by layer.
 
     As the plane of the directions along which examples differ most, but in the directions along which the means of their classes
     do; of two classes the second is that in which examples differ most across the first. It is the kindest view: directions are
-    chosen by the labels, so that of few examples classes lie apart by accident too.
+    chosen by the labels, so that of few examples classes lie apart by accident too. Both axes of a panel have one scale.
     """
     return _plane(tables, "means")
 
@@ -56,45 +62,46 @@ def _plane(tables: Tables, projection: str) -> Chart | None:
     import altair as alt
 
     frame = table_of(tables, "class_cones.plane")
-    parts = _chosen(frame[(frame["projection"] == projection) & (frame["site"] == "hidden") & frame["second"].notna()])
-    if not parts:
+    frame = frame[(frame["projection"] == projection) & (frame["site"] == "hidden") & frame["second"].notna()]
+    if frame.empty:
         return None
-    drawn, names = _drawn(parts, _order(tables))
-    points = alt.Chart(drawn).mark_point(size=SIZE, strokeWidth=1.3, aria=False)
-    bare: dict[str, Any] = {"labels": False, "ticks": False, "grid": False}
-    chart = points.encode(
-        alt.X("x:Q", title=None).axis(**bare).scale(zero=False, padding=8),
-        alt.Y("y:Q", title=None).axis(**bare).scale(zero=False, padding=8),
-        *_marks(names),
-        tooltip=["example", alt.Tooltip("gold", title="class"), alt.Tooltip("predicted", title="the model's answer")],
-    )
-    panels = list(parts)
-    faceted = paneled(chart.properties(width=SIDE, height=SIDE), panels, columns=min(COLUMNS, len(panels)))
-    return faceted.resolve_scale(x="independent", y="independent")
-
-
-def _chosen(frame: "pd.DataFrame") -> dict[str, "pd.DataFrame"]:
-    """Panels by their headers: layers evenly chosen, the last among them, with the first examples of each.
-
-    The table has examples in the order of a hash: the first ones are no others than the rest.
-    """
+    chosen = _layers(frame)
     runs = shown(runs_of(frame), NARROWEST)
-    # So many that runs fill whole rows.
-    most = next((count for count in (PANELS, COLUMNS, COLUMNS // 2) if count * len(runs) <= PANELS), 1)
-    panels = [(run, layer) for run in runs for layer in _layers(frame[frame["run"] == run]["layer"], most)]
-    found = {}
-    for run, layer in panels:
-        part = frame[(frame["run"] == run) & (frame["layer"] == layer)].head(min(MOST, POINTS // len(panels)))
+    drawn = frame[[layer in chosen[run] for run, layer in zip(frame["run"], frame["layer"], strict=True)]]
+    drawn = drawn.assign(key=drawn.groupby(["run", "example"], sort=False).ngroup())
+    names = _classes(drawn["gold"], _order(tables))
+    marks = _Marks(_examples(drawn, names), list(dict.fromkeys(names.values())))
+    charts = []
+    for (run, layer), part in drawn.groupby(["run", "layer"], sort=False):
         header = f"layer {layer} ({part['share'].iloc[0]:.0%})"
-        found[f"{runs[run]}\n{header}" if len(runs) > 1 else header] = part
+        title = [runs[run], header] if len(runs) > 1 else header
+        charts.append(_panel(part, marks).properties(width=SIDE, height=SIDE, title=title))
+    left = {run: sorted(set(map(int, frame["layer"][frame["run"] == run])) - chosen[run]) for run in runs_of(frame)}
+    columns = next((count for count in (4, 3) if len(charts) % (count * len(runs)) == 0), COLUMNS)
+    return noted(alt.concat(*charts, columns=columns, spacing=14), _left_out({runs[run]: found for run, found in left.items()}))
+
+
+def _layers(frame: "pd.DataFrame") -> dict[str, set[int]]:
+    """The layers of each run that are drawn: all, or so many, evenly chosen with the last among them, as there is room for."""
+    parts = {run: frame[frame["run"] == run] for run in runs_of(frame)}
+    if len(frame) <= POINTS:
+        return {run: set(map(int, part["layer"])) for run, part in parts.items()}
+    found = {}
+    for run, part in parts.items():
+        there = sorted(set(map(int, part["layer"])))
+        count = max(1, min(len(there), POINTS // len(parts) * len(there) // len(part)))
+        found[run] = {there[-1 - place * len(there) // count] for place in range(count)}
     return found
 
 
-def _layers(layers: "pd.Series[Any]", most: int) -> list[int]:
-    """Evenly chosen, the last among them."""
-    there = sorted(map(int, layers.unique()))
-    count = min(len(there), most)
-    return sorted(there[-1 - place * len(there) // count] for place in range(count))
+def _left_out(layers: Mapping[str, list[int]]) -> str:
+    """What is said of layers that are not drawn."""
+    said = {run: ", ".join(map(str, numbers)) for run, numbers in layers.items() if numbers}
+    if not said:
+        return ""
+    if len(set(said.values())) == 1 and len(said) == len(layers):
+        return f"Layers {next(iter(said.values()))} are left out, for want of room."
+    return f"Left out, for want of room: {'; '.join(f'layers {numbers} of {run}' for run, numbers in said.items())}."
 
 
 def _order(tables: Tables) -> list[Any]:
@@ -102,25 +109,76 @@ def _order(tables: Tables) -> list[Any]:
     return list(table_of(tables, "class_cones")["class"].unique()) if name_of(tables, "class_cones") else []
 
 
-def _drawn(parts: Mapping[str, "pd.DataFrame"], order: list[Any]) -> tuple["pd.DataFrame", list[str]]:
-    """A row for each example, and the classes that are told apart."""
+@dataclass(frozen=True)
+class _Marks:
+    """What is known of each example, once for all layers, and the classes that are told apart."""
+
+    examples: "pd.DataFrame"
+    names: list[str]
+
+    @property
+    def styles(self) -> list[str]:
+        """What is to be seen of the examples."""
+        wrong = ["wrong"] if (self.examples["answer"] == "wrong").any() else []
+        return ["example", *wrong, *(["shared"] if OTHER in self.names else [])]
+
+
+def _examples(frame: "pd.DataFrame", names: Mapping[Any, str]) -> "pd.DataFrame":
+    """A row for each run and example: class, answer, name, and the text where it is known."""
     import pandas as pd
 
-    frame = pd.concat([part.assign(panel=panel) for panel, part in parts.items()])
-    names, answers = _classes(frame["gold"], order), {**shown(frame["predicted"]), NONE: "none"}
-    rows = zip(frame["gold"], frame["predicted"], strict=True)
-    drawn = pd.DataFrame(
+    each = frame.drop_duplicates("key")
+    answers = {**shown(frame["predicted"]), NONE: "none"}
+    rows = zip(each["gold"], each["predicted"], strict=True)
+    texts = each["text"] if "text" in each else [""] * len(each)
+    return pd.DataFrame(
         {
-            "panel": frame["panel"],
-            "x": [float(f"{value:.3g}") for value in frame["value"]],
-            "y": [float(f"{value:.3g}") for value in frame["second"]],
-            "gold": frame["gold"].map(names),
-            "predicted": frame["predicted"].map(answers),
+            "key": each["key"].to_list(),
+            "gold": each["gold"].map(names).to_list(),
+            "predicted": each["predicted"].map(answers).to_list(),
             "answer": ["right" if predicted in (NONE, gold) else "wrong" for gold, predicted in rows],
-            "example": [cut(name, 64) for name in frame["example"]],
+            "example": [cut(name, 64) for name in each["example"]],
+            "text": [cut(text, TEXT) if text else "" for text in texts],
         }
     )
-    return drawn, list(dict.fromkeys(names.values()))
+
+
+def _panel(part: "pd.DataFrame", marks: _Marks) -> Chart:
+    """The points of one layer, both axes on one scale."""
+    import altair as alt
+    import pandas as pd
+
+    points = pd.DataFrame(
+        {
+            "x": [float(f"{value:.3g}") for value in part["value"]],
+            "y": [float(f"{value:.3g}") for value in part["second"]],
+            "key": part["key"].to_list(),
+        }
+    )
+    x, y = (alt.Scale(domain=ends, nice=False, zero=False) for ends in _ends(points))
+    bare: dict[str, Any] = {"tickCount": 3, "grid": False, "format": "~r", "labelFontSize": 10, "labelFlush": False}
+    known = [str(name) for name in marks.examples if name != "key"]
+    told = [alt.Tooltip("gold:N", title="class"), alt.Tooltip("predicted:N", title="the model's answer"), "example:N"]
+    if marks.examples["text"].any():
+        told.append("text:N")
+    return (
+        alt.Chart(points)
+        .transform_lookup("key", alt.LookupData(marks.examples, "key", known))
+        .mark_point(size=SIZE, strokeWidth=1.3, aria=False, style=marks.styles)
+        .encode(
+            alt.X("x:Q", title=None, scale=x).axis(**bare),
+            alt.Y("y:Q", title=None, scale=y).axis(**bare),
+            *_channels(marks.names),
+            tooltip=told,
+        )
+    )
+
+
+def _ends(points: "pd.DataFrame") -> list[list[float]]:
+    """From where to where both axes go: around the middle of the points, and equally far."""
+    low, high = points[["x", "y"]].min(), points[["x", "y"]].max()
+    reach = 0.54 * float((high - low).max()) or 1.0
+    return [[float(f"{(low[name] + high[name]) / 2 + side * reach:.6g}") for side in (-1, 1)] for name in ("x", "y")]
 
 
 def _classes(gold: "pd.Series[Any]", order: list[Any]) -> dict[Any, str]:
@@ -132,7 +190,7 @@ def _classes(gold: "pd.Series[Any]", order: list[Any]) -> dict[Any, str]:
     return {name: short if name in kept else OTHER for name, short in names.items()}
 
 
-def _marks(names: list[str]) -> list[Any]:
+def _channels(names: list[str]) -> list[Any]:
     """Colour and shape by class, fullness by the model's answer."""
     import altair as alt
 

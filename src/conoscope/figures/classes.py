@@ -1,13 +1,12 @@
-"""Classes: the cosines of examples with the direction of each class, and what the nearest direction would answer."""
+"""Classes: the cosines of examples with the direction of each class, around what all classes share."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.lines import lines_of
+from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
+from conoscope.figures.lines import grid, lines_of
 from conoscope.figures.marks import AXIS, HEADER, LETTER, SITES, below, colours_of, columns_of, renamed, shown
 from conoscope.figures.panels import paneled
-from conoscope.figures.theme import GREY, PALETTE
+from conoscope.figures.theme import PALETTE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,45 +15,39 @@ DIRECTIONS = {"held_out": "mean of the other half", "first": "first right exampl
 """Representatives whose cosines are drawn: that which no scored example helped to make, and the published one."""
 FEW, MOST = 6, 40
 """Classes that get a box for each two of them, and classes that are drawn."""
-BOXES, RANGED, ANSWERED = 300, 240, 165
-"""Pixels of a panel of boxes, of one of ranges, and of one of answers."""
-QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
+BOXES, ALONE, RANGED = 300, 170, 240
+"""Pixels of a panel of boxes, of one with a single direction, and of one of ranges."""
+QUANTILES = [f"centred_{name}" for name in ("q05", "q25", "q50", "q75", "q95")]
+LOW, QUARTER, MEDIAN, THREE_QUARTERS, HIGH = QUANTILES
+PLAIN = "q50"
+AXIS_TITLE = "centred cosine"
 RANGES = {
     "own": ("own examples", PALETTE[0]),
     "other": ("other classes, from the lowest median to the highest", "#8A8A8A"),
     "nearest": ("nearest other class", PALETTE[1]),
 }
 """What is drawn of many classes."""
-KINDS = {
-    "first": "first right example",
-    "mean": "mean",
-    "held_out": "mean of the other half",
-    "medoid": "middle example",
-    "norm": "control: length alone",
-    "shuffled": "control: labels shuffled",
-}
-UPRIGHT = "M0,-1.3L0,1.3"
-"""A shape: an upright stroke."""
-ANSWERS = {
-    "value": ("nearest cone", PALETTE[0], "circle"),
-    "agreement": ("answers as the model", PALETTE[1], "diamond"),
-    "model": ("the model itself", PALETTE[2], UPRIGHT),
-    "chance": ("largest class (chance)", GREY, UPRIGHT),
-}
-"""Columns of `class_cones.nearest`, how they are called, and their marks."""
 
 
-@figure("class_cones", question="classes")
+@figure(
+    "class_cones",
+    question="classes",
+    marks={
+        "box": "Box: the middle half of the examples; stroke: the median; whisker: 5 % to 95 %.",
+        "others": "Grey are the other classes, from the lowest of their medians to the highest; orange is the nearest of them.",
+    },
+)
 def class_cones(tables: Tables) -> Chart | None:
-    """Cosines of examples with the direction of each class, by the class of the examples.
+    """Cosines of examples with the direction of each class, around the mean of all these directions.
 
-    Of what the classifier reads in the last layer. Box: the middle half of the examples; stroke: the median; whisker: 5 % to
-    95 %. Where a class's own examples stand clear above the others, its direction tells it. No example is scored with a
-    direction that it helped to make: directions are means of the other half of the corpus, or the first example that the model
-    gets right, as published. With more than 6 classes the others are one grey range, from the lowest of their medians to the
-    highest; at most 40 classes are drawn, evenly chosen by the median of their own examples.
+    Of the vectors of texts in the last layer: cos(u - m, r - m), with u the unit vector of an example, r the direction of a
+    class and m the mean of the directions of all classes, which takes out what all classes share. Above 0 an example lies to the
+    side of that class, below 0 to that of the others. Where a class's own examples stand clear above the others, its direction
+    tells it. No example is scored with a direction that it helped to make: directions are means of the other half of the corpus,
+    or, as published, the first example that the model gets right. Medians of plain cosines are told on hovering.
     """
-    frame = last_layer(table_of(tables, "class_cones").dropna(subset="q50"))
+    frame = table_of(tables, "class_cones")
+    frame = last_layer(frame.dropna(subset=MEDIAN)) if MEDIAN in frame else frame[:0]
     frame = frame[frame["representative"].isin(list(DIRECTIONS))]
     if frame.empty:
         return None
@@ -83,37 +76,52 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
 
     frame = lines_of(frame, "representative", DIRECTIONS)
     # A run has a line of the header to itself: its name may be as long as that.
-    between = "\n" if len(runs_of(frame)) > 1 else ": "
+    both = frame["class"].nunique() == 2
+    between = "\n" if both or len(runs_of(frame)) > 1 else ": "
     panels = [f"{panel}{between}{line}" for panel in frame["panel"].unique() for line in frame["line"].unique()]
     frame = frame.assign(panel=frame["panel"] + between + frame["line"])
     names = shown([*frame["class"], *frame["gold"]], AXIS)
     classes = list(names.values())
-    flat = max(map(columns_of, classes)) * LETTER * len(classes) <= BOXES
-    drawn = renamed(frame[["panel", "class", "gold", "n", *QUANTILES]], names, "class", "gold")
+    # The directions of two classes are opposite around their mean: the other one would be the same boxes upside down.
+    frame = frame[frame["class"] == list(names)[-1]] if both else frame
+    flat = both or max(map(columns_of, classes)) * LETTER * len(classes) <= BOXES
+    drawn = renamed(frame[["panel", "class", "gold", "n", *QUANTILES, PLAIN]], names, "class", "gold")
     base = alt.Chart(drawn).encode(
         alt.X("class:N", title="direction of the class", sort=classes).axis(labelAngle=0 if flat else -90),
         alt.XOffset("gold:N", sort=classes),
         alt.Color("gold:N", title="class of the examples")
         .scale(domain=classes, range=colours_of(classes))
         .legend(symbolOpacity=1, **below(classes)),
-        tooltip=["class", "gold", "n", *_formatted(QUANTILES)],
+        tooltip=[alt.Tooltip("class", title="direction of"), alt.Tooltip("gold", title="examples of"), "n", *_told()],
     )
-    scale = alt.Scale(domain=[min(0.0, float(drawn["q05"].min())), 1], nice=True)
-    low, quarter, middle = (alt.Y(f"{name}:Q", title="cosine", scale=scale) for name in QUANTILES[:3])
+    low, quarter, middle = (_centred(alt.Y(f"{name}:Q")) for name in (LOW, QUARTER, MEDIAN))
     # The median speaks for its box to those who hear the figure, once.
     chart = alt.layer(
-        base.mark_rule(aria=False).encode(low, alt.Y2("q95:Q")),
-        base.mark_bar(opacity=0.45, aria=False).encode(quarter, alt.Y2("q75:Q")),
+        base.mark_rule(aria=False).encode(low, alt.Y2(f"{HIGH}:Q")),
+        base.mark_bar(opacity=0.45, aria=False, style="box").encode(quarter, alt.Y2(f"{THREE_QUARTERS}:Q")),
         base.mark_tick(thickness=2.5).encode(middle),
     )
     there = [panel for panel in panels if panel in set(drawn["panel"])]
-    return paneled(chart.properties(width=BOXES, height=180), there).resolve_scale(x="independent", xOffset="independent")
+    faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), there, columns=3 if both else 2)
+    faceted = faceted.resolve_scale(x="independent", xOffset="independent")
+    return noted(faceted, "Of two classes the directions are opposite around their mean, so that one is drawn." if both else "")
 
 
-def _formatted(names: Iterable[str]) -> list[Any]:
+def _centred(channel: Any) -> Any:
+    """An axis of centred cosines, from end to end, with a stronger line at zero."""
     import altair as alt
 
-    return [alt.Tooltip(f"{name}:Q", format=".3f") for name in names]
+    span = [-1.0, 1.0]
+    return channel.title(AXIS_TITLE).scale(alt.Scale(domain=span)).axis(tickCount=5, **grid(span))
+
+
+def _told() -> list[Any]:
+    """What is told of a class's examples on hovering."""
+    import altair as alt
+
+    names = zip(("5 %", "25 %", "median", "75 %", "95 %"), QUANTILES, strict=True)
+    centred = [alt.Tooltip(f"{name}:Q", title=f"{AXIS_TITLE}, {said}", format=".3f") for said, name in names]
+    return [*centred, alt.Tooltip(f"{PLAIN}:Q", title="plain cosine, median", format=".5f")]
 
 
 def _ranges(frame: "pd.DataFrame") -> Chart:
@@ -123,35 +131,37 @@ def _ranges(frame: "pd.DataFrame") -> Chart:
     names = shown([*frame["class"], *frame["gold"]], AXIS)
     drawn = _own_and_others(renamed(frame, names, "class", "gold"))
     # The order of the first panel, for all: what is low in one is to be found in the next.
-    order = list(drawn.sort_values("q50", ascending=False)["class"].unique())
-    order = [order[place * len(order) // MOST] for place in range(MOST)] if len(order) > MOST else order
+    every = list(drawn.sort_values(MEDIAN, ascending=False)["class"].unique())
+    order = [every[place * len(every) // MOST] for place in range(MOST)] if len(every) > MOST else every
     drawn = drawn[drawn["class"].isin(order)].assign(**{of: name for of, (name, _) in RANGES.items()})
+    ends = [alt.Tooltip(f"{name}:Q", title=f"{name} median of another", format=".3f") for name in ("lowest", "highest")]
     base = alt.Chart(drawn).encode(
         alt.Y("class:N", title=None, sort=order),
-        tooltip=["class", "n", *_formatted([*QUANTILES, "lowest", "highest"]), alt.Tooltip("whose", title="nearest other")],
+        tooltip=["class", "n", *_told(), *ends, alt.Tooltip("whose", title="nearest other")],
     )
-    scale = alt.Scale(domain=[min(0.0, float(drawn[["q05", "lowest"]].min().min())), 1], nice=True)
 
     def part(mark: Chart, start: str, end: str | None, of: str) -> Chart:
-        across = mark.encode(alt.X(f"{start}:Q", title="cosine", scale=scale), _coloured(of))
+        across = mark.encode(_centred(alt.X(f"{start}:Q")), _coloured(of))
         return across.encode(alt.X2(f"{end}:Q")) if end else across
 
     chart = alt.layer(
-        part(base.mark_rule(strokeWidth=4, opacity=0.5, aria=False), "lowest", "highest", "other"),
+        part(base.mark_rule(strokeWidth=4, opacity=0.5, aria=False, style="others"), "lowest", "highest", "other"),
+        part(base.mark_rule(aria=False), LOW, HIGH, "own"),
+        part(base.mark_bar(opacity=0.45, aria=False, style="box"), QUARTER, THREE_QUARTERS, "own"),
+        part(base.mark_tick(thickness=2.5), MEDIAN, None, "own"),
         part(base.mark_tick(thickness=2.5, aria=False), "highest", None, "nearest"),
-        part(base.mark_rule(aria=False), "q05", "q95", "own"),
-        part(base.mark_bar(opacity=0.45, aria=False), "q25", "q75", "own"),
-        part(base.mark_tick(thickness=2.5), "q50", None, "own"),
     )
-    return paneled(chart.properties(width=RANGED, height=alt.Step(15)), list(drawn["panel"].unique()))
+    faceted = paneled(chart.properties(width=RANGED, height=alt.Step(15)), list(drawn["panel"].unique()))
+    left_out = f"{MOST} of {len(every)} classes are drawn, evenly chosen by the median of their own examples."
+    return noted(faceted, left_out if len(every) > MOST else "")
 
 
 def _own_and_others(frame: "pd.DataFrame") -> "pd.DataFrame":
     """A row for each panel and class: quantiles of its own examples, lowest and highest median of the others, and whose it is."""
-    own = frame[frame["class"] == frame["gold"]][["panel", "class", "n", *QUANTILES]]
-    others = frame[frame["class"] != frame["gold"]].sort_values("q50")
+    own = frame[frame["class"] == frame["gold"]][["panel", "class", "n", *QUANTILES, PLAIN]]
+    others = frame[frame["class"] != frame["gold"]].sort_values(MEDIAN)
     ends = others.groupby(["panel", "class"], as_index=False).agg(
-        lowest=("q50", "first"), highest=("q50", "last"), whose=("gold", "last")
+        lowest=(MEDIAN, "first"), highest=(MEDIAN, "last"), whose=("gold", "last")
     )
     return own.merge(ends, on=["panel", "class"])
 
@@ -163,54 +173,3 @@ def _coloured(of: str) -> Any:
     names, colours = zip(*RANGES.values(), strict=True)
     scale = alt.Scale(domain=list(names), range=list(colours))
     return alt.Color(f"{of}:N", scale=scale, legend=alt.Legend(title=None, symbolOpacity=1, **below(names)))
-
-
-@figure("class_cones.nearest", question="classes")
-def nearest_cone(tables: Tables) -> Chart | None:
-    """How well the nearest direction alone would classify.
-
-    Each example is given the class whose direction is nearest; rows are ways to choose a class's direction, and two controls.
-    The line through a dot is the 95 % interval. Near the model, direction tells the class; a control near it would say that
-    lengths tell it too, or that labels dealt anew do. The diamond is the share of examples that get the model's own answer.
-    """
-    import altair as alt
-
-    frame = panels_of(last_layer(table_of(tables, "class_cones.nearest")), ANSWERED // LETTER)
-    if frame.empty:
-        return None
-    drawn, marks = _answers(frame)
-    names = list(marks)
-    scale, legend = (
-        alt.Scale(domain=names, range=[colour for colour, _ in marks.values()]),
-        alt.Legend(title=None, **below(names)),
-    )
-    shapes = alt.Scale(domain=names, range=[shape for _, shape in marks.values()])
-    base = alt.Chart(drawn).encode(
-        alt.Y("kind:N", title=None, sort=list(KINDS.values())),
-        alt.Color("what:N", scale=scale, legend=legend),
-    )
-    share = alt.X("share:Q", title="share of the examples").scale(domain=[0, 1])
-    tips = [
-        alt.Tooltip("what", title="share of"),
-        alt.Tooltip("kind", title="direction"),
-        *_formatted(["share", "low", "high"]),
-        "n",
-    ]
-    chart = alt.layer(
-        base.mark_rule().encode(alt.X("low:Q", title="share of the examples"), alt.X2("high:Q")),
-        base.mark_point(size=60, strokeWidth=2, opacity=1).encode(
-            share, alt.Shape("what:N", scale=shapes, legend=legend), tooltip=tips
-        ),
-    )
-    return paneled(chart.properties(width=ANSWERED, height=alt.Step(24)), list(drawn["panel"].unique()), columns=3)
-
-
-def _answers(frame: "pd.DataFrame") -> tuple["pd.DataFrame", dict[str, tuple[str, str]]]:
-    """A row for each mark, and colour and shape of those that there are; the interval stays within [0, 1]."""
-    kinds = frame["representative"].where(frame["control"] == "none", frame["control"]).map(KINDS)
-    long = frame.assign(kind=kinds).melt(["panel", "kind", "n", "sd"], list(ANSWERS), "of", "share").dropna(subset="share")
-    error = NORMAL * (long["sd"] / long["n"].astype(float) ** 0.5).where(long["of"] == "value")
-    low, high = ((long["share"] + side * error).clip(0, 1).round(DIGITS) for side in (-1, 1))
-    there = {name: (colour, shape) for of, (name, colour, shape) in ANSWERS.items() if of in set(long["of"])}
-    what = long["of"].map({of: name for of, (name, _, _) in ANSWERS.items()})
-    return long.assign(what=what, low=low, high=high)[["panel", "kind", "what", "share", "low", "high", "n"]], there

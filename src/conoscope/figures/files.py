@@ -1,25 +1,31 @@
 """A chart as a file, as JSON and as SVG."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 from conoscope.errors import OutputError, one_of
-from conoscope.figures.base import Chart
+from conoscope.figures.base import Chart, figure_in
+from conoscope.figures.embedding import as_json, chart_page
+from conoscope.writing import atomic, write_text
 
 FORMATS = (".svg", ".pdf", ".png", ".html", ".json")
 
 
 def save(chart: Chart, path: str | Path) -> Path:
-    """Write a chart in the form that the ending names; on white, as paper is, save for the spec."""
+    """Write a chart in the form that the ending names; pictures on white, as paper is."""
     import altair as alt
 
     target = Path(path)
-    if target.suffix.lower() not in FORMATS:
+    ending = target.suffix.lower()
+    if ending not in FORMATS:
         raise OutputError(f"no figure can be written as {target.name!r}; give an ending of {one_of(FORMATS)}")
     try:
-        on_white = chart if target.suffix.lower() == ".json" else chart.properties(background="white")
-        with alt.data_transformers.disable_max_rows():
-            on_white.save(str(target), **({"inline": True} if target.suffix.lower() == ".html" else {}))
+        if ending in (".html", ".json"):
+            write_text(target, as_json(spec(chart), 2) if ending == ".json" else page(chart))
+        else:
+            with alt.data_transformers.disable_max_rows(), atomic(target) as beside:
+                chart.properties(background="white").save(str(beside))
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
     return target
@@ -40,3 +46,11 @@ def svg(chart: Chart) -> str:
 
     drawn: str = vl_convert.vegalite_to_svg(spec(chart))
     return drawn
+
+
+def page(chart: Chart) -> str:
+    """The chart as a page of its own, with the title and the caption of its figure."""
+    written = spec(chart)
+    figure = figure_in(written)
+    title, caption = (figure.title, figure.caption) if figure else ("", "")
+    return chart_page(title, caption, svg(chart), json.dumps(written, separators=(",", ":")))

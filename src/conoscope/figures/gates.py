@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.marks import evenly, ticks
 from conoscope.figures.panels import stacked
 from conoscope.figures.theme import GREY, GRID, PALETTE
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 ROOM = 440
 TALLEST = 560
+NEEDED = {False: 17, True: 11}
+"""Pixels that a number needs beside others, and below others."""
 COLOURS = {
     "closed": PALETTE[6],
     "directional": PALETTE[0],
@@ -26,14 +29,21 @@ DEEP = "directional"
 """The gate whose colour is so deep that white is read on it."""
 
 
-@figure("gates.names", question="heads")
+@figure(
+    "gates.names",
+    question="heads",
+    marks={
+        "tile": "A tile is a head, coloured by the first of its gates.",
+        "letters": "Letters name all gates of a head, and a line below is as long as the share of texts whose own maps give the "
+        "same names: a short one says that the name holds for the mean alone.",
+        "count": "Beside the map, how many heads are of each kind; a head with several gates counts for each of them.",
+    },
+)
 def gates(tables: Tables) -> Chart | None:
     """What kind of gate each head is.
 
-    A tile is a head, coloured by its gate; where there is room, letters name all its gates, and a line below is as
-    long as the share of texts whose own maps give the same names: a short one says that the name holds for the mean alone. Beside
-    the map, how many heads are of each kind. Closed heads look at special tokens, directional ones at a few tokens whoever looks,
-    open ones everywhere, contextual ones at neighbours, cluster ones within blocks, instance ones at single places of a text.
+    Closed heads look at special tokens, directional ones at a few tokens whoever looks, open ones everywhere, contextual ones at
+    neighbours, cluster ones within blocks, instance ones at single places of a text.
     """
 
     frame = table_of(tables, "gates.names", "layer", "head", "value", "gates").astype({"layer": int, "head": int})
@@ -67,26 +77,29 @@ def _map(frame: "pd.DataFrame") -> Chart:
             bottom=f"datum.layer + {0.26 if roomy else 0.44}", end="datum.head - 0.45 + 0.9 * datum.value",
             under="datum.layer + 0.32", lowest="datum.layer + 0.42", middle="datum.layer - 0.07",
         )
-        .encode(_axis(alt.X("left:Q", title="head"), heads), _axis(alt.Y("top:Q", title="layer"), layers, reverse=True))
+        .encode(
+            _axis(alt.X("left:Q", title="head"), heads, width),
+            _axis(alt.Y("top:Q", title="layer"), layers, height, reverse=True),
+        )
     )  # fmt: skip
     stability = alt.Tooltip("value:Q", title="stability", format=".2f")
-    tiles = base.mark_rect(aria=False).encode(
+    tiles = base.mark_rect(aria=False, style="tile").encode(
         _color(), x2="right:Q", y2="bottom:Q", tooltip=["layer:O", "head:O", "gates:N", stability]
     )
     lines = base.mark_rect(aria=False).encode(_color(), y="under:Q", x2="end:Q", y2="lowest:Q")
     ink = alt.condition(alt.datum.gate == DEEP, alt.value("white"), alt.value("black"))
-    text = base.mark_text(fontSize=10, aria=False).encode(x="head:Q", y="middle:Q", text="letters:N", color=ink)
+    text = base.mark_text(fontSize=10, aria=False, style="letters").encode(x="head:Q", y="middle:Q", text="letters:N", color=ink)
     shown = (tiles, lines, text) if roomy else (tiles,)
     return alt.layer(*shown).properties(width=width * heads, height=height * layers)
 
 
-def _axis(channel: "Chart", count: int, reverse: bool = False) -> "Chart":
-    every = -(-count // 16)
+def _axis(channel: "Chart", count: int, pixels: int, reverse: bool = False) -> "Chart":
+    """Every number where there is room for it, else evenly spaced ones."""
     bare = channel.axis(
         ticks=False,
         domain=False,
         grid=False,
-        values=list(range(1, count + 1, every)),
+        **ticks(evenly(count, pixels, NEEDED[reverse])),
         format="d",
         labelFontSize=11,
         labelOverlap=False,
@@ -113,7 +126,7 @@ def _counts(kinds: list[list[str]], letters: dict[str, str]) -> Chart:
         alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)]),
         alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=132),
     )
-    bars = base.mark_bar(aria=False).encode(_color(), tooltip=["gate:N", "heads:Q"])
+    bars = base.mark_bar(aria=False, style="count").encode(_color(), tooltip=["gate:N", "heads:Q"])
     return alt.layer(bars, base.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")).properties(
         width=90, height=alt.Step(20)
     )

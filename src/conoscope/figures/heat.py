@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, runs_of
-from conoscope.figures.marks import LETTER, cut
+from conoscope.figures.marks import LETTER, cut, evenly
 from conoscope.figures.theme import SEQUENTIAL
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ ROWS = 3
 """Where it would take more rows of panels than this none is widened either."""
 DARK = 0.45
 """Below this share of its range the scheme of colours is so dark that white is read on it."""
-BARE = {"ticks": False, "domain": False, "labelOverlap": "parity", "labelSeparation": 2, "labelFontSize": 11}
+BARE = {"ticks": False, "domain": False, "labelOverlap": False}
+SMALL = 20
+"""In cells that are narrower than this the labels are smaller."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +80,25 @@ def heat(frame: "pd.DataFrame", panels: Mapping[str, str], numbers: Numbers) -> 
         words = [panels[name], *([cut(run, max(width, 140) // LETTER)] if len(runs) > 1 else [])]
         beside, below = number % grid.columns > 0, number + grid.columns < len(there)
         cells = _cells(part, grid, numbers).encode(
-            across(alt.X("head:O", title=None if below else "head")), down(alt.Y("layer:O", title=None if beside else "layer"))
+            across(alt.X("head:O", title=None if below else "head"), part["head"], grid.cell),
+            down(alt.Y("layer:O", title=None if beside else "layer"), part["layer"], grid.height),
         )
         charts.append(cells.properties(width=width, height=height, title=words))
     return alt.concat(*charts, columns=grid.columns, spacing=14)
 
 
-def across(heads: Any) -> Any:
-    """The axis of heads: bare, with fewer labels where they have no room."""
-    return heads.axis(labelAngle=0, **BARE)
+def across(heads: Any, numbers: "pd.Series[int]", cell: int) -> Any:
+    """The axis of heads in cells of that width: bare, with smaller labels in small cells, and evenly fewer without room."""
+    size, digit = (11, 6) if cell >= SMALL else (9, 5)
+    count = int(numbers.max())
+    return heads.axis(labelAngle=0, labelFontSize=size, values=evenly(count, cell, digit * len(str(count)) + 1), **BARE)
 
 
-def down(layers: Any) -> Any:
-    """The axis of layers."""
-    return layers.axis(**BARE)
+def down(layers: Any, numbers: "pd.Series[int]", height: int) -> Any:
+    """The axis of layers in cells of that height."""
+    there = sorted(int(number) for number in numbers.unique())
+    size = 11 if height >= 11 else 9
+    return layers.axis(labelFontSize=size, values=[there[place - 1] for place in evenly(len(there), height, size)], **BARE)
 
 
 def ramp(color: Any, **more: Any) -> Any:
@@ -107,7 +114,7 @@ def _cells(part: "pd.DataFrame", grid: Grid, numbers: Numbers) -> Chart:
     color = alt.Color("value:Q", title=numbers.title).scale(scheme=SEQUENTIAL, domain=list(numbers.within))
     titles = {"value": numbers.title}
     told = [alt.Tooltip(f"{name}:Q", title=titles.get(name, name.replace("_", " ")), format=".3~f") for name in names]
-    tiles = base.mark_rect(aria=False).encode(ramp(color, tickCount=3), tooltip=["layer:O", "head:O", *told])
+    tiles = base.mark_rect(aria=False, style="head").encode(ramp(color, tickCount=3), tooltip=["layer:O", "head:O", *told])
     if grid.cell < WRITTEN or grid.height < 14:
         return tiles
     low, high = numbers.within

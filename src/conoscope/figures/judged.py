@@ -1,10 +1,10 @@
-"""Judged maps: how well they agree with people, and how far the model relies on the words that they put first."""
+"""Judged maps: how well they agree with what was marked, and how far the model relies on the words that they put first."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.marks import AXIS, below, renamed, runs_shown, shown, told_apart
+from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
+from conoscope.figures.marks import AXIS, below, dashed, renamed, runs_shown, shown, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,26 +16,42 @@ NUMBERS = ("value", "low", "high")
 PANEL = 290
 
 
-@figure("plausibility", question="words")
+MARKS = {
+    "interval": "The bars are 95 % intervals over resampled texts.",
+    "chance": "The dashed line is the random map: a map whose bar crosses it cannot be told from chance.",
+}
+
+
+@figure("plausibility", question="words", marks=MARKS)
 def plausibility(tables: Tables) -> Chart | None:
-    """How well maps agree with what people marked.
+    """How well maps agree with the words that were marked.
 
     AUROC is the chance that a marked word has a higher score than another, 0.5 for scores at random; AUPRC, average precision,
-    must be read against the share of marked words. To the right is better. The bars are 95 % intervals over resampled sentences,
-    the dashed line is the random map: a map whose bar crosses it cannot be told from chance.
+    must be read against the share of marked words. To the right is better.
     """
-    return dots(tables, "plausibility", {"auroc": "AUROC", "auprc": "AUPRC"})
+    chart = dots(tables, "plausibility", {"auroc": "AUROC", "auprc": "AUPRC"})
+    return None if chart is None else noted(chart, *_markers(tables))
 
 
-@figure("faithfulness", question="words")
+@figure("faithfulness", question="words", marks=MARKS)
 def faithfulness(tables: Tables) -> Chart | None:
     """How far the model relies on the words that a map puts first.
 
     Comprehensiveness: how far the predicted class's probability falls without these words; the higher, the more they were needed.
-    Sufficiency: how far it falls when they alone are left; the lower, the more they are enough. The bars are 95 % intervals over
-    resampled examples, the dashed line is the random map.
+    Sufficiency: how far it falls when they alone are left; the lower, the more they are enough.
     """
     return dots(tables, "faithfulness", {name: name for name in ("comprehensiveness", "sufficiency")})
+
+
+def _markers(tables: Tables) -> list[str]:
+    """By whom the words were marked, where it is known; of several runs where it is the same for all."""
+    runs = tables.get("runs")
+    if runs is None or "marked_by" not in runs:
+        return []
+    grammar = runs["marked_by"][runs["run"].isin(table_of(tables, "plausibility")["run"])] == "grammar"
+    if grammar.all():
+        return ["The words were marked by the grammar that the corpus was made with, not by people."]
+    return ["The words were marked by people."] if not grammar.any() else []
 
 
 def dots(tables: Tables, name: str, metrics: Mapping[str, str]) -> Chart | None:
@@ -59,9 +75,12 @@ def dots(tables: Tables, name: str, metrics: Mapping[str, str]) -> Chart | None:
         alt.Y("map:N", title=None, sort=maps).scale(paddingInner=0.3).axis(grid=True, domain=False, ticks=False),
         yOffset=alt.YOffset("run:N", sort=runs) if several else alt.Undefined,
     )
+    random = base.transform_filter("datum.chance").mark_rule(style="chance")
     layers = [
-        base.transform_filter("datum.chance").mark_rule(strokeDash=[4, 3]),
-        placed.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
+        *([dashed(random, "random map")] if frame["chance"].any() else []),
+        placed.mark_rule(strokeWidth=2, style="interval" if frame["low"].notna().any() else []).encode(
+            alt.X("low:Q", title=None), alt.X2("high:Q")
+        ),
         placed.mark_point(aria=False, filled=True, size=60, opacity=1).encode(shape),
     ]
     chart = alt.layer(*layers).properties(width=PANEL, height=len(maps) * (12 * len(runs) + 12))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.marks import SITES
+from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
+from conoscope.figures.marks import SITES, ticks
 from conoscope.figures.panels import stacked
 from conoscope.figures.theme import PALETTE
 
@@ -25,14 +25,20 @@ LAYERS = 25
 """Of a model with more layers than this some are drawn, evenly spaced."""
 
 
-@figure("vector_norms.histogram", question="heads")
+@figure(
+    "vector_norms.histogram",
+    question="heads",
+    marks={
+        "histogram": "A histogram for each layer, on a logarithmic axis; each is as high as the others, whatever its peak. A "
+        "narrow one says that all vectors are of one length and differ in direction alone, several that kinds of tokens differ."
+    },
+)
 def norm_histograms(tables: Tables) -> Chart | None:
     """How long queries, keys, values and hidden states are, by layer.
 
-    A histogram of Euclidean lengths for each layer, over the tokens of all texts and over all heads, on a logarithmic axis; each
-    is as high as the others, whatever its peak. A narrow one says that all vectors are of one length and differ in direction
-    alone, several peaks that kinds of tokens differ in length: special tokens often do. Long keys sharpen attention, short
-    values silence a token. Lengths of 0 and very rare ones are not drawn, and of more than 25 layers only some.
+    Euclidean lengths over the tokens of all texts and over all heads. Special tokens often differ from others. Long keys sharpen
+    attention, short values silence a token. Layer 0, the embedding, has hidden states alone. Lengths of 0 and very rare ones are
+    not drawn.
     """
 
     frame = table_of(tables, "vector_norms.histogram", "site", "layer", "low", "count")
@@ -42,7 +48,10 @@ def norm_histograms(tables: Tables) -> Chart | None:
     ridges = _ridges(frame)
     sites = [site for site in DRAWN if site in set(ridges["site"])]
     axes = {site: _axis(ridges["length"][ridges["site"] == site], min(300, ROOM // len(sites) - 34)) for site in sites}
-    return stacked({run: _row(ridges[ridges["run"] == run].drop(columns="run"), axes) for run in runs_of(ridges)})
+    charts = {run: _row(ridges[ridges["run"] == run].drop(columns="run"), axes) for run in runs_of(ridges)}
+    drawn, every = ({(run, layer) for run, layer in zip(rows["run"], rows["layer"], strict=True)} for rows in (ridges, frame))
+    left = sorted({int(layer) for _, layer in every - drawn})
+    return noted(stacked(charts), f"Layers {', '.join(map(str, left))} are left out, for want of room." if left else "")
 
 
 def _ridges(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -122,12 +131,14 @@ def _panel(ridges: "pd.DataFrame", axis: Axis, layers: list[int], title: str) ->
     every = layers[-1] - layers[-2] if len(layers) > 1 else 1
     rows: dict[str, Any] = {"domain": [layers[0] - 1.05 * every, layers[-1] + 0.15 * every], "reverse": True, "nice": False}
     line = {"strokeWidth": 1, "color": PALETTE[0]}
-    area = alt.Chart(ridges).mark_area(interpolate="step-after", color=PALETTE[0], opacity=0.5, line=line, aria=False)
+    area = alt.Chart(ridges).mark_area(
+        interpolate="step-after", color=PALETTE[0], opacity=0.5, line=line, aria=False, style="histogram"
+    )
     return area.encode(
         alt.X("length:Q", title="length").scale(type="log", domain=axis.ends, nice=False)
-        .axis(values=axis.values, format="~g", grid=False, labelOverlap=False),
+        .axis(**ticks(axis.values), format="~g", grid=False, labelOverlap=False),
         alt.Y("top:Q", title=title or None).scale(**rows)
-        .axis(values=layers, format="d", labelOverlap=False, ticks=False, domain=False),
+        .axis(**ticks(layers), format="d", labelOverlap=False, ticks=False, domain=False),
         alt.Y2("layer:Q"),
         alt.Detail("layer:O"),
         tooltip=["layer:O", alt.Tooltip("median:Q", format=".3g", title="median length")],

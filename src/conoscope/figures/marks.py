@@ -1,17 +1,19 @@
 """Marks: names that fit into a chart, and colours and shapes that tell them apart."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
 from conoscope.figures.base import Tables, runs_of
-from conoscope.figures.theme import PALETTE, SHAPES
+from conoscope.figures.theme import GREY, PALETTE, SHAPES
 from conoscope.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
+DASHES = [4, 3]
 LETTER = 7
 """How wide a column is, about, in pixels."""
 AXIS, HEADER, LEGEND, RUN = 24, 40, 40, 60
@@ -28,6 +30,14 @@ SITES = {
     "value": "values",
 }
 """Sites as they are named in figures, in that order."""
+TOKENS = {
+    "cls": "[CLS]",
+    "sep": "[SEP]",
+    "special": "other special tokens",
+    "punctuation": "punctuation",
+    "other": "other tokens",
+}
+"""Kinds of tokens as they are named in figures; [CLS] and [SEP] are what begins and ends a text, whatever a model calls them."""
 
 
 def columns_of(text: str) -> int:
@@ -56,12 +66,12 @@ def cut(text: object, columns: int) -> str:
     return plain[:kept] + "…"
 
 
-def shown(names: Iterable[object], columns: int = LEGEND) -> dict[Any, str]:
-    """Each name as it is shown: on one line, cut where it is long, and never the same for two names."""
+def shown(names: Iterable[object], columns: int = LEGEND, called: Mapping[Any, str] | None = None) -> dict[Any, str]:
+    """Each name as it is shown: as it is `called`, on one line, cut where it is long, and never the same for two names."""
     found: dict[Any, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
-        short = cut(name, columns)
+        short = cut((called or {}).get(name, name), columns)
         found[name] = short if short not in taken else _numbered(short, taken, columns)
         taken.add(found[name])
     return found
@@ -80,6 +90,16 @@ def runs_shown(tables: Tables, frame: "pd.DataFrame", columns: int = RUN) -> dic
 def renamed(frame: "pd.DataFrame", names: Mapping[Any, str], *columns: str) -> "pd.DataFrame":
     """The frame with those names in its columns."""
     return frame.assign(**{column: frame[column].map(names) for column in columns})
+
+
+def ticks(values: Sequence[float]) -> dict[str, Any]:
+    """An axis with exactly these ticks: told no count, Vega-Lite leaves out some where it finds them too many."""
+    return {"values": list(values), "tickCount": len(values)}
+
+
+def evenly(count: int, pixels: float, needed: float) -> list[int]:
+    """Of the numbers from 1 those that are written where each has so many pixels and a label needs so many, evenly spaced."""
+    return list(range(1, count + 1, max(1, -(-int(needed) // max(1, int(pixels))))))
 
 
 def colours_of(names: Sequence[object]) -> list[str]:
@@ -106,6 +126,15 @@ def told_apart(column: str, names: Sequence[str], among: Sequence[str] = (), **l
     said = alt.Legend(title=None, symbolOpacity=1, **legend) if len(names) > 1 else None
     colour = alt.Color(f"{column}:N", legend=said).scale(domain=list(names), range=list(colours))
     return [colour, alt.Shape(f"{column}:N", legend=said).scale(domain=list(names), range=list(shapes))]
+
+
+def dashed(chart: Any, name: str, **legend: Any) -> Any:
+    """A chart of rules or lines that stand for one thing, dashed, with an entry of its own in the legend."""
+    import altair as alt
+
+    said = alt.Legend(title=None, symbolType="stroke", symbolStrokeColor=GREY, symbolSize=300, **{"orient": "bottom", **legend})
+    dashes = alt.StrokeDash("stands_for:N", legend=said).scale(domain=[name], range=[DASHES])
+    return chart.transform_calculate(stands_for=json.dumps(name)).encode(dashes)
 
 
 def below(names: Sequence[str], columns: int | None = None) -> dict[str, Any]:

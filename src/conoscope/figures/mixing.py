@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
 from conoscope.figures.lines import curve, over_heads
-from conoscope.figures.marks import HEADER, below, renamed, shown, told_apart
+from conoscope.figures.marks import HEADER, TOKENS, below, renamed, shown, ticks, told_apart
 from conoscope.figures.panels import paneled
 from conoscope.figures.theme import WIDTH
 
@@ -27,13 +27,19 @@ METHODS = {
 WEIGHT, NORM = "attention weight", "what is mixed in"
 
 
-@figure("norms", question="mixing")
+@figure(
+    "norms",
+    question="mixing",
+    marks={
+        "dashed": "The dashed line is the kind's share of the attention weights (mean over heads), the other its share of the "
+        "lengths of the vectors that are mixed in: where the dashed line is far above, the weight is spent on short vectors."
+    },
+)
 def weights_and_norms(tables: Tables) -> Chart | None:
     """Attention weight and what is mixed in, by kind of token.
 
-    One panel for each kind of token, cls and sep being what begins and ends a text. The dashed line is the kind's share of the
-    attention weights (mean over heads), the other its share of the lengths of the vectors that are mixed in. Where the dashed
-    line is far above, the weight is spent on short vectors and changes little; where both agree, weights tell what is mixed in.
+    One panel for each kind of token, [CLS] and [SEP] being what begins and ends a text, whatever the model calls it. Weight that
+    is spent on short vectors changes little; where both shares agree, weights tell what is mixed in.
     """
     import pandas as pd
 
@@ -42,41 +48,56 @@ def weights_and_norms(tables: Tables) -> Chart | None:
     return curve(tables, _panelled(pd.concat(parts)), "share")
 
 
-@figure("norms.tokens", question="mixing")
+@figure(
+    "norms.tokens",
+    question="mixing",
+    marks={
+        "pair": "Each point is one pair of tokens in one head: the weight α to the right, on a scale of square roots, and the "
+        "length of the transformed vector f(x) upwards. Points to the right at the bottom are large weights on short vectors."
+    },
+)
 def weight_norm_scatter(tables: Tables) -> Chart | None:
     """Attention weight against the length of the vector that it multiplies.
 
-    Each point is one pair of tokens in one head: the weight α to the right, on a scale of square roots, and the length of the
-    transformed vector f(x) upwards. Points to the right at the bottom are large weights on short vectors, which mix in little.
-    A few pairs of each layer and kind of token are drawn.
+    A large weight on a short vector mixes in little. Pairs of tokens were drawn by hash, a few of each layer and kind of token.
     """
     import altair as alt
 
     frame = table_of(tables, "norms.tokens", "layer", "head", "kind", "value", "weight")
     if frame.empty:
         return None
-    frame = _thinned(_ordered(frame, "kind"))
+    every, frame = len(frame), _thinned(_ordered(frame, "kind"))
+    fewer = f"{len(frame)} of {every} sampled pairs are drawn, evenly chosen." if len(frame) < every else ""
     kinds = list(frame["kind"].unique())
     colour, shape = told_apart("kind", kinds, **below(kinds))
-    weight = alt.X("weight:Q", title="attention weight α").scale(type="sqrt", domain=[0, 1]).axis(values=TICKS, format="~g")
+    weight = alt.X("weight:Q", title="attention weight α").scale(type="sqrt", domain=[0, 1]).axis(**ticks(TICKS), format="~g")
     runs = shown(runs_of(frame), HEADER)
     drawn = renamed(frame, runs, "run") if len(runs) > 1 else frame.drop(columns="run")
     base = alt.Chart(drawn).encode(weight, alt.Y("value:Q", title="length of f(x)"), colour, shape)
     numbers = [alt.Tooltip("weight", format=".3g", title="α"), alt.Tooltip("value", format=".3f", title="length of f(x)")]
-    points = base.mark_point(filled=True, size=26, opacity=0.6, aria=False).encode(tooltip=["kind", "layer", "head", *numbers])
+    points = base.mark_point(filled=True, size=26, opacity=0.6, aria=False, style="pair").encode(
+        tooltip=["kind", "layer", "head", *numbers]
+    )
     if len(runs) == 1:
-        return points.properties(width=WIDTH, height=380)
-    return paneled(points.properties(width=300, height=240), list(runs.values()), "run").resolve_scale(y="independent")
+        return noted(points.properties(width=WIDTH, height=380), fewer)
+    faceted = paneled(points.properties(width=300, height=240), list(runs.values()), "run")
+    return noted(faceted.resolve_scale(y="independent"), fewer)
 
 
-@figure("norms.cancel_out", question="mixing")
+@figure(
+    "norms.cancel_out",
+    question="mixing",
+    marks={
+        "heads": "The line is the mean over heads, the band goes from the lowest head to the highest.",
+        "dashed": "Dashed is the correlation of all heads together, which also tells whether heads with short vectors have large "
+        "weights.",
+    },
+)
 def cancel_out(tables: Tables) -> Chart | None:
     """Correlation of attention weights with the lengths of the vectors that they multiply.
 
     One panel for each kind of token, Spearman's correlation upwards. Below 0, large weights fall on short vectors: the two
-    cancel out. Above 0, what gets much weight is long as well. The line is the mean over heads, the band goes from the lowest
-    head to the highest; dashed is the correlation of all heads together, which also tells whether heads with short vectors
-    have large weights. There is no point where all lengths of a kind are equal.
+    cancel out. Above 0, what gets much weight is long as well. Where all lengths of a kind are equal there is no correlation.
     """
     import pandas as pd
 
@@ -93,7 +114,7 @@ def mixing(tables: Tables) -> Chart | None:
 
     At 0 nothing comes from other tokens, at 0.5 as much comes as stays, at 1 nothing of the token stays. By attention weights
     alone, by the lengths of what they mix, with what passes by on the residual, and after the normalisation that follows: where
-    these lie far apart, the simpler count misleads. Each point is the mean over tokens of all kinds.
+    these lie far apart, the simpler count misleads. Means over tokens of all kinds.
     """
     frame = table_of(tables, "mixing")
     frame = frame[frame["kind"] == "all"]
@@ -131,7 +152,15 @@ def frequency(tables: Tables) -> Chart | None:
         lambda by: "" if frame["by"].nunique() < 2 else f", ranks of {'a file' if by == 'file' else 'the corpus'}"
     )
     frame = frame.assign(dash=frame["what"].map(named), panel=frame["tokens"].map(counted) + ranks)
-    return curve(tables, frame, "Spearman's correlation", (-1, 1))
+    same = _same(frame)
+    chart = curve(tables, frame[frame["tokens"] == "all"] if same else frame, "Spearman's correlation", (-1, 1))
+    return noted(chart, "Special tokens make no difference here.") if same and chart is not None else chart
+
+
+def _same(frame: "pd.DataFrame") -> bool:
+    """Whether special tokens make no difference: two panels would be the same."""
+    values = frame.pivot_table("value", ["run", "what", "by", "layer"], "tokens")
+    return bool(len(values) and set(values) == {"all", "content"} and (values["all"] == values["content"]).all())
 
 
 def _whole(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -150,7 +179,7 @@ def _ordered(frame: "pd.DataFrame", column: str, names: Mapping[str, str] | None
 
     order = [*(names or KINDS), *frame[column].unique()]
     frame = frame.sort_values(column, key=lambda found: found.map(order.index), kind="stable")
-    return renamed(frame, names or shown(frame[column].unique(), HEADER), column)
+    return renamed(frame, names or shown(frame[column].unique(), HEADER, {**TOKENS, "all": "all tokens"}), column)
 
 
 def _thinned(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -2,7 +2,7 @@
 
 import math
 
-from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, rounded, runs_of, table_of
 from conoscope.figures.lines import curve, lines_of, with_interval
 from conoscope.figures.marks import HEADER, shown
 from conoscope.figures.panels import NARROW, WIDE, paneled
@@ -10,8 +10,8 @@ from conoscope.figures.theme import PALETTE
 
 SHARES = {"residual_share": "what was there", "attention_share": "attention", "forward_share": "feed-forward part"}
 """In that order from below."""
+PATH = "own class minus other classes"
 TURNS = {"cosine": "cosine of a token's vectors", "cka": "CKA of all tokens"}
-TOWARDS = {"own": "own class", "other": "other classes"}
 
 
 @figure("stream", question="stream")
@@ -49,13 +49,13 @@ def stream(tables: Tables) -> Chart | None:
     return bars if len(runs) == 1 else paneled(bars, list(runs.values()), "run")
 
 
-@figure("stream", question="stream")
+@figure("stream", question="stream", marks={"interval": "The band is the 95 % interval of the mean over tokens."})
 def layer_turns(tables: Tables) -> Chart | None:
     """How far each layer turns the vectors.
 
-    Cosine of a token's vector before and after the layer, mean over tokens with the 95 % interval; and linear CKA, how alike the
-    vectors of all tokens are as a whole before and after, whichever way they are turned together (one number, no interval). Both
-    are 1 where a layer changes nothing. High CKA with a low cosine: all vectors move alike, and stay as they were to each other.
+    Cosine of a token's vector before and after the layer, mean over tokens; and linear CKA, how alike the vectors of all tokens
+    are as a whole before and after, whichever way they are turned together: one number, without an interval. Both are 1 where a
+    layer changes nothing. High CKA with a low cosine: all vectors move alike, and stay as they were to each other.
     """
     frame = with_interval(table_of(tables, "stream"))
     frame = frame.assign(degrees=[_degrees(value) for value in frame["value"]])
@@ -67,26 +67,35 @@ def _degrees(cosine: float) -> float:
     return round(math.degrees(math.acos(max(-1.0, min(1.0, cosine)))), 1)
 
 
-@figure("stream", question="stream")
+@figure("stream", question="stream", marks={"interval": "The band is the 95 % interval of the mean over tokens."})
 def kurtosis(tables: Tables) -> Chart | None:
     """Whether a few coordinates hold most of a vector's length, by layer.
 
-    Excess kurtosis of the coordinates of hidden states, mean over tokens with the 95 % interval. Normal coordinates have 0; one
-    coordinate that is far larger than the others gives nearly as much as there are coordinates. Such coordinates decide cosines.
+    Excess kurtosis of the coordinates of hidden states, mean over tokens. Normal coordinates have 0; one coordinate that is far
+    larger than the others gives nearly as much as there are coordinates. Such coordinates decide cosines.
     """
     frame = with_interval(table_of(tables, "stream"))
     return curve(tables, lines_of(frame, "what", {"kurtosis": "hidden states"}), "excess kurtosis", n="tokens")
 
 
-@figure("stream.path", question="classes")
+@figure(
+    "stream.path",
+    question="classes",
+    marks={"line": "Where the line leaves 0, layers begin to tell the classes along the directions of the last one."},
+)
 def class_path(tables: Tables) -> Chart | None:
-    """The way of what is classified to the class directions of the last layer.
+    """How much nearer a text's vector is to the last layer's direction of its own class than to those of the others.
 
-    Mean cosine of what the classifier reads, in each layer, with the mean direction that its class has in the last layer (own),
-    and with those of the others; directions are taken from the other half of the corpus. Where the lines part, layers begin to
-    tell the classes along the directions of the last one. No interval is known.
+    Mean cosine of a text's vector, in each layer, with the mean direction that its class has in the last layer, minus
+    the mean cosine with the directions of the other classes: what all classes share is out of it. Directions are taken from the
+    other half of the corpus. Both cosines are told on hovering. No interval is known.
     """
-    frame = lines_of(table_of(tables, "stream.path"), "towards", TOWARDS)
-    runs = shown(runs_of(frame), HEADER)
-    several = frame.assign(panel=frame["run"].map(runs)) if len(runs) > 1 else frame
-    return curve(tables, several, "cosine", n="cosines")
+    frame = table_of(tables, "stream.path", exact=True)
+    both = (
+        frame.pivot_table("value", ["run", "layer"], "towards", sort=False)
+        .reindex(columns=["own", "other"])
+        .dropna()
+        .reset_index()
+    )
+    both = rounded(both.assign(value=both["own"] - both["other"], line=PATH))
+    return curve(tables, both, "own minus other cosine", (0, 0), own="cosine, own class", other="cosine, other classes")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
-from conoscope.figures.marks import below, renamed, shown, told_apart
+from conoscope.figures.marks import below, dashed, renamed, shown, told_apart
 from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
@@ -18,13 +18,20 @@ LONGEST, BESIDE = 70, 44
 ANSWERS = ("yes", "unclear", "no", "too few seeds")
 
 
-@figure("study.published", question="studies")
+@figure(
+    "study.published",
+    question="studies",
+    marks={
+        "figure": "Each point is a published figure, read off the axis below, and the mean of ours over seeds, read off the axis "
+        "at the left.",
+        "spread": "The bars are one standard deviation to either side.",
+        "same": "On the dashed line both are the same: a point above it is larger in ours, one below smaller.",
+    },
+)
 def published_and_ours(tables: Tables) -> Chart | None:
     """Published figures, and ours beside them.
 
-    Each point is a published figure, read off the axis below, and the mean of ours over seeds, read off the axis at the left; the
-    bars are one standard deviation to either side. On the dashed line both are the same: a point above it is larger in ours, one
-    below smaller. There is a panel for each quantity.
+    There is a panel for each quantity. What was published is mostly one run; ours are means over seeds.
     """
     import altair as alt
 
@@ -43,9 +50,9 @@ def published_and_ours(tables: Tables) -> Chart | None:
         .encode(colour)
     )
     layers = [
-        base.transform_filter("datum.line").mark_line(strokeDash=[4, 3], strokeWidth=1, color=GREY),
-        points.mark_rule(opacity=0.5).encode(alt.Y("low:Q"), alt.Y2("high:Q")),
-        points.mark_point(aria=False, filled=True, size=40, opacity=0.9).encode(shape),
+        dashed(base.transform_filter("datum.line").mark_line(strokeWidth=1, color=GREY, style="same"), "the same"),
+        points.mark_rule(opacity=0.5, style="spread" if (frame["sd"] > 0).any() else []).encode(alt.Y("low:Q"), alt.Y2("high:Q")),
+        points.mark_point(aria=False, filled=True, size=40, opacity=0.9, style="figure").encode(shape),
     ]
     panels = alt.Facet("quantity:N", title=None, sort=list(frame["quantity"].unique()))
     chart = alt.layer(*layers).properties(width=PANEL, height=PANEL).facet(panels, columns=3)
@@ -77,13 +84,21 @@ def _diagonals(frame: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame({"quantity": ends.index, **same, "of": frame["of"].iloc[0], "line": True})
 
 
-@figure("study.claims", question="studies")
+@figure(
+    "study.claims",
+    question="studies",
+    marks={
+        "mean": "The point is the mean over seeds.",
+        "interval": "The bar is its 95 % interval by Student's t: the claim holds for a case whose whole bar lies right of the "
+        "dashed line, and is unclear where the bar crosses it.",
+        "bound": "The dashed line is the bound that the number should lie above.",
+        "few": "Without a bar there were too few seeds.",
+    },
+)
 def claims(tables: Tables) -> Chart | None:
     """What became of each claim, case by case.
 
-    Each row is a case of a claim; the point is the mean over seeds of the number that should lie above the dashed line, the bar
-    its 95 % interval by Student's t. The claim holds for a case whose whole bar lies right of the line; it is unclear where the
-    bar crosses it. Without a bar there were too few seeds.
+    Each row is a case of a claim, and shows a number that should lie above a bound.
     """
     import altair as alt
 
@@ -101,10 +116,16 @@ def claims(tables: Tables) -> Chart | None:
     cases = alt.Y("case:N", title=None, sort=list(frame["case"].unique())).axis(grid=True, ticks=False, domain=False)
     tips: list[Any] = ["case", *(alt.Tooltip(name, format=".3f") for name in ("mean", "low", "high")), "above", "seeds", "answer"]
     base = alt.Chart(frame).encode(cases, colour, tooltip=tips)
+    known = frame["low"].notna()
+    few = [] if known.all() else ["few"]
     layers = [
-        alt.Chart(frame).mark_rule(strokeDash=[4, 3], color=GREY).encode(alt.X("bound:Q")),
-        base.mark_rule(strokeWidth=2).encode(alt.X("low:Q", title=None), alt.X2("high:Q")),
-        base.mark_point(aria=False, filled=True, size=60, opacity=1).encode(alt.X("mean:Q", title=None), shape),
+        dashed(alt.Chart(frame).mark_rule(color=GREY, style="bound").encode(alt.X("bound:Q")), "the bound"),
+        base.mark_rule(strokeWidth=2, style="interval" if known.any() else []).encode(
+            alt.X("low:Q", title=None), alt.X2("high:Q")
+        ),
+        base.mark_point(aria=False, filled=True, size=60, opacity=1, style=["mean", *few]).encode(
+            alt.X("mean:Q", title=None), shape
+        ),
     ]
     rows = alt.Facet("claim:N", title=None, sort=list(dict.fromkeys(names.map(shown(names, LONGEST)))))
     chart = alt.layer(*layers).properties(width=CASES).facet(rows, columns=1)

@@ -22,7 +22,7 @@ PENALTY = "entropy_penalty"
 APART = ("corpus", "preset", "layers", "vectors", "rationale_penalty", "lagrange_penalty")
 """What else may tell runs apart: only those that share all of it are on one line."""
 PANELS = {
-    "attention entropy, from [CLS]": Panel("attention_entropy", {"row": "cls"}),
+    "attention entropy, classifying token": Panel("attention_entropy", {"row": "cls"}),
     "attention entropy, all rows": Panel("attention_entropy", {"row": "all"}),
     "accuracy": Panel("class_cones.nearest", {"representative": "mean", "control": "none"}, "model"),
     "SIM of keys": Panel("sim", {"site": "key"}),
@@ -32,13 +32,20 @@ PANELS = {
 }
 
 
-@figure("runs", "attention_entropy", question="training")
+@figure(
+    "runs",
+    "attention_entropy",
+    question="training",
+    marks={
+        "run": "Each point is a run, mean over layers and heads.",
+        "mean": "The line joins the means of the runs that share a λ.",
+    },
+)
 def penalty_sweep(tables: Tables) -> Chart | None:
     """What a penalty on attention's entropy changes.
 
-    From left to right models that were trained with a larger weight λ of the penalty, 0 being without. Each point is a run, mean
-    over layers and heads; the line joins the means of the runs that share a λ. A penalty that works lowers the entropy; where
-    accuracy falls with it, attention was made sharp at a cost.
+    From left to right models that were trained with a larger weight λ of the penalty, 0 being without. A penalty that works
+    lowers the entropy; where accuracy falls with it, attention was made sharp at a cost.
     """
     import altair as alt
     import pandas as pd
@@ -56,8 +63,8 @@ def penalty_sweep(tables: Tables) -> Chart | None:
         alt.X(f"{PENALTY}:O", title="weight λ of the penalty").axis(labelAngle=0, labelOverlap=True), colour
     )
     layers = [
-        base.mark_line().encode(alt.Y("mean(value):Q", title=None).scale(zero=False)),
-        base.mark_point(aria=False, filled=True, size=45, opacity=0.8).encode(
+        base.mark_line(style="mean").encode(alt.Y("mean(value):Q", title=None).scale(zero=False)),
+        base.mark_point(aria=False, filled=True, size=45, opacity=0.8, style="run").encode(
             alt.Y("value:Q", title=None).scale(zero=False),
             shape,
             tooltip=["run", alt.Tooltip(PENALTY, title="λ"), "panel", alt.Tooltip("value", format=".3f")],

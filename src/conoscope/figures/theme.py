@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from conoscope.figures.notebooks import shown
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A")
 """Okabe and Ito's, without black and yellow: they are told apart by the colour-blind, on white and on black."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
@@ -12,7 +14,7 @@ DIVERGING: Final = "blueorange"
 GREY = "#757d86"
 """Of text and rules inside a chart, which no style sheet recolours: it reads on white and on black."""
 INK, FAINT, GRID = "#1f2328", "#57606a", "#d8dee4"
-"""Of text, of axes, of grids; reporting/page.css has those of dark pages."""
+"""Of text, of axes, of grids; chart.css has those of dark pages."""
 WIDTH = 640
 """The widest that a figure of one panel is, in pixels."""
 
@@ -36,5 +38,5 @@ CONFIG: dict[str, Any] = {
 
 
 def themed(chart: Any) -> Any:
-    """The chart with the one theme."""
-    return chart.configure(**CONFIG)
+    """The chart with the one theme, which is safe to show in a notebook."""
+    return shown(chart.configure(**CONFIG))

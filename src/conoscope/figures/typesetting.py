@@ -9,21 +9,34 @@ from conoscope.figures.marks import columns_of, cut
 
 WORD, LINE, NAME = 24, 64, 22
 """Columns of a word, of a line, and of the names beside the lines, at most."""
+NARROW = 50
+"""Columns of the whole on narrow pages."""
 COLUMN, ROW = 6.8, 19
 """Pixels of a column and of a row."""
+PART = " · "
+"""Between the parts of a title."""
 MARGIN = 0.4
 """Columns that the background of a word is wider, on each side."""
 
 
-def laid_out(words: Iterable[str]) -> Iterator[tuple[int, int, int]]:
+def laid_out(words: Iterable[str], longest: int = LINE) -> Iterator[tuple[int, int, int]]:
     """The line of each word, its first column and the one after its last."""
     line = column = 0
     for word in words:
         width = max(1, columns_of(word))
-        if column and column + width > LINE:
+        if column and column + width > longest:
             line, column = line + 1, 0
         yield line, column, column + width
         column += width + 1
+
+
+def wrapped(title: str, columns: int) -> list[str]:
+    """The title in lines of so many columns, broken between its parts; a longer part has a line to itself."""
+    lines: list[str] = []
+    for part in title.split(PART):
+        longer = f"{lines[-1]}{PART}{part}" if lines else part
+        lines[-1:] = [longer] if not lines or columns_of(longer) <= columns else [lines[-1], part]
+    return lines
 
 
 @dataclass
@@ -31,6 +44,7 @@ class Page:
     """Texts under each other: the cells of words, headings, and notes beside the words, for which `gutter` columns are kept."""
 
     gutter: int = NAME
+    line: int = LINE
     cells: list[dict[str, Any]] = field(default_factory=list)
     heads: list[dict[str, Any]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
@@ -39,14 +53,18 @@ class Page:
     def head(self, title: str) -> None:
         """Begin a text, with some space above it."""
         self.row += bool(self.row)
-        self.heads.append({"x": 0, "row": self.row, "text": title})
-        self.row += 1
+        for line in wrapped(title, self.columns):
+            self.heads.append({"x": 0, "row": self.row, "text": line})
+            self.row += 1
 
     def text(self, name: str, words: Iterable[str], told: Sequence[dict[str, Any]], left_out: int) -> None:
         """Lines of words with what is told of each, the name beside the first; how many were left out stands at the end."""
         shown = [cut(word, WORD) for word in words]
         ending = [f"… {left_out} more word{'s' * (left_out > 1)}"] if left_out else []
-        places = [(self.row + line, self.gutter + first, self.gutter + last) for line, first, last in laid_out([*shown, *ending])]
+        places = [
+            (self.row + line, self.gutter + first, self.gutter + last)
+            for line, first, last in laid_out([*shown, *ending], self.line)
+        ]
         self.notes.append({"x": 0, "row": self.row, "text": cut(name, self.gutter - 1)})
         for word, (row, first, last), known in zip(shown, places, told, strict=False):
             self.cells.append({"x": round(first - MARGIN, 1), "end": round(last + MARGIN, 1), "row": row, "word": word, **known})
@@ -57,7 +75,7 @@ class Page:
     @property
     def columns(self) -> int:
         """Columns of the whole."""
-        return self.gutter + LINE + 1
+        return self.gutter + self.line + 1
 
     @property
     def size(self) -> dict[str, float]:

@@ -7,33 +7,55 @@ from typing import TYPE_CHECKING, Any
 from conoscope.figures.base import DIGITS, Chart, Tables, figure, name_of
 from conoscope.figures.marks import columns_of, cut
 from conoscope.figures.theme import DIVERGING, GREY, INK
-from conoscope.figures.typesetting import NAME, Page
+from conoscope.figures.typesetting import LINE, NAME, NARROW, PART, Page
 
 if TYPE_CHECKING:
     import pandas as pd
 
-HUMAN = "human"
-"""The map of what people marked."""
+HUMAN, GRAMMAR = "human", "grammar"
+"""The maps of what people marked, and of what the grammar of a generated corpus did."""
+MARKERS = {HUMAN: "marked by people", GRAMMAR: "marked by the corpus's grammar"}
+"""Maps that are no scores but marks, and how they are called beside the words."""
 EXAMPLES, CELLS = 6, 500
 """Texts that are drawn at most, and words of all their maps: what a page bears."""
 LONGEST = 120
 """Words of a text that are drawn."""
 MARKED, WHITE = "#8fd0bb", "#ffffff"
-"""Behind what people marked, the palette's green made light enough for dark text, and behind what they did not."""
+"""Behind what is marked, the palette's green made light enough for dark text, and behind what is not."""
 LIGHT = {True: ([-1, 1], [0.22, 0.78]), False: ([0, 1], [0.5, 0.78])}
 """With signs and without: the domain of the scores, and the part of the colours that is light enough for dark text."""
 
 
-@figure("explanations", question="words")
+def _narrow(tables: Tables) -> Chart | None:
+    """The same for narrow pages: shorter lines."""
+    return _words(tables, NARROW)
+
+
+@figure(
+    "explanations",
+    question="words",
+    narrow=_narrow,
+    marks={
+        "score": "The darker a word's orange, the higher its score, as a part of the largest of that map in that text.",
+        "against": "Blue words speak against the predicted class.",
+        HUMAN: "Green is what people marked.",
+        GRAMMAR: "Green is what decides the class by the grammar that the corpus was made with.",
+        "unscored": "Words in faint letters have no score.",
+    },
+)
 def words(tables: Tables) -> Chart | None:
     """Words of the first texts, coloured by their scores.
 
-    Each text is there once for each map. The darker a word's orange, the higher its score, as a part of the largest of that
-    map in that text; blue words speak against the predicted class, in maps that have signs. Green is what people marked; words
-    in faint letters have no score. Look along one text: maps that agree colour the same words.
+    Each text is there once for each map. Look along one text: maps that agree colour the same words.
     """
+    return _words(tables)
+
+
+def _words(tables: Tables, columns: int | None = None) -> Chart | None:
+    """The texts, in so many columns with the names beside them; in lines of their own length where none are given."""
     frame = _explanations(tables)
-    page = Page(min(NAME, 2 + max(map(columns_of, frame["map"].unique()), default=0)))
+    gutter = min(NAME, 2 + max((columns_of(_called(name)) for name in frame["map"].unique()), default=0))
+    page = Page(gutter, columns - gutter - 1 if columns else LINE)
     for texts in _examples(frame):
         maps = sum(text["map"].nunique() for _, text in texts)
         shown = min(LONGEST, max(1, CELLS // maps))
@@ -43,8 +65,13 @@ def words(tables: Tables) -> Chart | None:
             page.head(title)
             for name in text["map"].unique():
                 rows = text[text["map"] == name]
-                page.text(name, rows["word"][:shown], _scored(name, rows["value"]), max(0, len(rows) - shown))
+                page.text(_called(name), rows["word"][:shown], _scored(name, rows["value"]), max(0, len(rows) - shown))
     return _drawn(page) if page.cells else None
+
+
+def _called(name: str) -> str:
+    """What stands beside the words of a map."""
+    return {HUMAN: "people", GRAMMAR: "the grammar"}.get(name, name)
 
 
 def _explanations(tables: Tables) -> "pd.DataFrame":
@@ -66,15 +93,16 @@ def _title(run: str, row: "pd.Series[Any]") -> str:
     import pandas as pd
 
     said = [f"{name} {cut(row[name], 16)}" for name in ("label", "predicted") if not pd.isna(row[name])]
-    return " · ".join([cut(row["example"], 32), *said, *([cut(run, 28)] if run else [])])
+    return PART.join([cut(row["example"], 32), *said, *([cut(run, 28)] if run else [])])
 
 
 def _scored(name: str, values: "pd.Series[float]") -> list[dict[str, Any]]:
     """Each score, and what part it is of the largest of the text; none where a word has no finite score."""
     known = [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values.astype(float)]
+    marker = name if name in MARKERS else ""
     largest = max((abs(value) for value in known if value is not None), default=0.0) or 1.0
     return [
-        {"map": cut(name, 40), "score": value, "part": round(float(value or 0) / largest, 3), "people": name == HUMAN}
+        {"map": MARKERS.get(name) or cut(name, 40), "score": value, "part": round(float(value or 0) / largest, 3), "by": marker}
         for value in known
     ]
 
@@ -83,19 +111,21 @@ def _drawn(page: Page) -> Chart:
     import altair as alt
 
     signed = any(cell["part"] < 0 for cell in page.cells)
+    markers = {cell["by"] for cell in page.cells}
+    faint = any(cell["score"] is None for cell in page.cells)
     domain, extent = LIGHT[signed]
     cells = page.chart(page.cells).encode(tooltip=["word:N", "map:N", alt.Tooltip("score:Q", format=".4f")])
     scores = alt.Color("part:Q", title="score, as a part of the largest")
     scores = scores.scale(domain=domain, scheme=alt.SchemeParams(name=DIVERGING, extent=extent), nice=False)
     layers = [
-        cells.transform_filter("!datum.people")
-        .mark_rect(aria=False)
+        cells.transform_filter("datum.by === ''")
+        .mark_rect(aria=False, style=["score", *(["against"] if signed else [])] if "" in markers else [])
         .encode(page.x, alt.X2("end"), scores.legend(**page.legend(domain))),
-        cells.transform_filter("datum.people")
-        .mark_rect(aria=False)
+        cells.transform_filter("datum.by !== ''")
+        .mark_rect(aria=False, style=sorted(markers - {""}))
         .encode(page.x, alt.X2("end"), color=alt.condition("datum.part > 0", alt.value(MARKED), alt.value(WHITE))),
         cells.transform_calculate(middle="(datum.x + datum.end) / 2")
-        .mark_text(font="monospace", color=INK, aria=False)
+        .mark_text(font="monospace", color=INK, aria=False, style=["unscored"] if faint else [])
         .encode(page.middle, text="word:N", opacity=alt.condition("datum.score === null", alt.value(0.5), alt.value(1))),
         *(
             page.chart(notes).mark_text(align="left", color=GREY, fontWeight=weight, aria=False).encode(page.x, text="text:N")

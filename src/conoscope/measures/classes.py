@@ -1,4 +1,4 @@
-"""Class cones: whether the direction of what the classifier reads tells the class."""
+"""Class cones: whether the direction of the vector that stands for a text tells the class."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,8 @@ from conoscope.tally import Need
 
 SITES = ("hidden", "key", "value")
 VECTORS = ("last", "all")
+CENTRED = ("first", "held_out")
+"""Representatives whose cosines are also taken around the mean of the representatives."""
 
 ByLayer = Mapping[int, Any]
 
@@ -55,8 +57,10 @@ def _moments(cones: Cones, kind: str) -> tuple[Float[Tensor, "c g"], Float[Tenso
     The first correct example is taken out of its own class. NaN where the sums do not tell.
     """
     if kind == "held_out":
-        sums = torch.einsum("hcd,hgd->cg", cones.of_halves().flip(0), cones.sums.units)
-        count = cones.directions.count.expand(cones.classes, -1)
+        # Those of one half have a cosine with the classes that are in the other.
+        others = cones.of_halves().flip(0)
+        sums = torch.einsum("hcd,hgd->cg", others.nan_to_num(), cones.sums.units)
+        count = torch.einsum("hc,hg->cg", (~others.isnan().any(-1)).long(), cones.sums.count)
         return sums / count, torch.full_like(sums, torch.nan), count
     representatives = cones.of_kind(kind)
     itself = torch.eye(cones.classes, dtype=torch.float64) * (kind == "first")
@@ -83,10 +87,17 @@ def _sampled_spread(cones: Cones, kind: str) -> Float[Tensor, "c g"]:
 
 
 def _quantiles(cones: Cones, kind: str) -> dict[str, Float[Tensor, "c g"]]:
-    """Of the sampled examples' cosines; none where there is no sample."""
+    """Of the sampled examples' cosines, and of those around the mean of the representatives; NaN where there is no sample."""
+    plain = _quantiles_of(cones, None if cones.examples is None else cones.cosines(kind))
+    there = cones.examples is not None and kind in CENTRED
+    centred = _quantiles_of(cones, cones.centred_cosines(kind) if there else None)
+    return {**plain, **{f"centred_{name}": values for name, values in centred.items()}}
+
+
+def _quantiles_of(cones: Cones, cosines: Float[Tensor, "n c"] | None) -> dict[str, Float[Tensor, "c g"]]:
     found = torch.full((len(QUANTILES), cones.classes, cones.classes), torch.nan, dtype=torch.float64)
-    if cones.examples is not None:
-        cosines, levels = cones.cosines(kind), torch.tensor(list(QUANTILES.values()), dtype=torch.float64)
+    if cones.examples is not None and cosines is not None:
+        levels = torch.tensor(list(QUANTILES.values()), dtype=torch.float64)
         for gold in cones.examples.gold.unique().tolist():
             found[:, :, gold] = cosines[cones.examples.gold == gold].nanquantile(levels, dim=0)
     return dict(zip(QUANTILES, found, strict=True))
@@ -94,11 +105,13 @@ def _quantiles(cones: Cones, kind: str) -> dict[str, Float[Tensor, "c g"]]:
 
 @reads(parts, within=(-1, 1), source="Fosse et al. 2023", labels=True, across=True, vectors=VECTORS)
 def class_cones(**found: ByLayer) -> Iterator[Reading]:
-    """The cosine of what the classifier reads with one direction for each class, by the example's own class.
+    """The cosine of each text's vector with one direction for each class, by the example's own class.
 
+    It is the vector that stands for the text: what the classifier reads, where there is one; see `pooling`.
     Representatives: the `first` example of the class that the model gets right, as published (it is left out of the
     cosines); the `mean` direction of the class; that of the other half of the corpus (`held_out`); the `medoid` of the
-    sampled examples. Means come from sums, over all examples; quantiles from the sampled ones.
+    sampled examples. Means come from sums, over all examples; quantiles from the sampled ones. `centred_q05` to `centred_q95`
+    are quantiles of cos(u - m, r - m), with m the mean of the classes' representatives r: what all classes share is out of it.
     """
     for layer, cones in cones_of(**found):
         for kind in kinds_of(cones):

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
-from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, STRONG
+from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, ROUNDING, STRONG
 from conoscope.quantities.gates import GRID
 from conoscope.samples import Sample
 from conoscope.tally import Need
@@ -54,28 +54,43 @@ def names_of_gates(scores: Scores, limits: Thresholds) -> dict[str, Bool[Tensor,
     What is closed is of no other kind but `instance`: the rest of its weights is too little to be named.
     """
     s = scores
-    nowhere = (s["peak"] < limits.closed_cell) & (s["length"] * limits.closed_cell <= 0.5)
-    closed = (s["special"] >= limits.closed_special) | nowhere
-    even = (s["entropy"] >= limits.open_entropy) & (s["spread"] <= limits.open_spread)
-    carried = (s["column"] >= limits.directional_column) | (s["columns"] >= limits.directional_columns)
-    cluster = (s["cluster"] >= limits.cluster_mass) & (s["cluster_beyond"] >= limits.cluster_beyond)
+    nowhere = _below(s["peak"], limits.closed_cell) & _within(s["length"] * limits.closed_cell, 0.5)
+    closed = _reaches(s["special"], limits.closed_special) | nowhere
+    even = _reaches(s["entropy"], limits.open_entropy) & _within(s["spread"], limits.open_spread)
+    carried = _reaches(s["column"], limits.directional_column) | _reaches(s["columns"], limits.directional_columns)
+    cluster = _reaches(s["cluster"], limits.cluster_mass) & _reaches(s["cluster_beyond"], limits.cluster_beyond)
     forward, backward = _contextual(s, limits.contextual_mass, cluster)
-    few = s["strong"] <= (1 / s["length"]).clamp_min(limits.instance_rows)
+    few = _within(s["strong"] - (1 / s["length"]).clamp_min(limits.instance_rows), 0.0)
     found = {
-        "directional": carried & (s["apart"] <= limits.directional_apart) & ~even,
+        "directional": carried & _within(s["apart"], limits.directional_apart) & ~even,
         "open": even,
         "forward contextual": forward,
         "backward contextual": backward,
         "cluster": cluster,
     }
-    instance = (s["has_strong"] >= 0.5) & few & (s["shared"] < limits.instance_shared)
+    instance = _reaches(s["has_strong"], 0.5) & few & _below(s["shared"], limits.instance_shared)
     return {"closed": closed, **{name: is_one & ~closed for name, is_one in found.items()}, "instance": instance}
+
+
+def _reaches(score: Float[Tensor, "*s"], limit: float) -> Bool[Tensor, "*s"]:
+    """Whether a score is at least so large, up to rounding: one row of 12 is the same share in single precision and in double."""
+    return score >= limit - ROUNDING
+
+
+def _below(score: Float[Tensor, "*s"], limit: float) -> Bool[Tensor, "*s"]:
+    """Whether a score is less, by more than rounding."""
+    return score < limit - ROUNDING
+
+
+def _within(score: Float[Tensor, "*s"], limit: float) -> Bool[Tensor, "*s"]:
+    """Whether a score is at most so large, up to rounding."""
+    return score <= limit + ROUNDING
 
 
 def _contextual(s: Scores, mass: float, cluster: Bool[Tensor, "*s"]) -> tuple[Bool[Tensor, "*s"], Bool[Tensor, "*s"]]:
     """Forward and backward: one of them alone, or each at least half as much, where it is not blocks that make neighbours."""
-    both = (s["forward"] >= mass / 2) & (s["backward"] >= mass / 2) & ~cluster
-    return (s["forward"] >= mass) | both, (s["backward"] >= mass) | both
+    both = _reaches(s["forward"], mass / 2) & _reaches(s["backward"], mass / 2) & ~cluster
+    return _reaches(s["forward"], mass) | both, _reaches(s["backward"], mass) | both
 
 
 def scores_of(maps: Sample) -> dict[str, Float[Tensor, "k h"]]:
@@ -90,11 +105,12 @@ def scores_of(maps: Sample) -> dict[str, Float[Tensor, "k h"]]:
 def _among_others(
     strong: Bool[Tensor, "k h"], places: Int[Tensor, "k h 2"], labels: Int[Tensor, " k"]
 ) -> dict[str, Float[Tensor, "k h"]]:
-    """Whether there are strong cells, and in what share of the other examples of the class the strongest is at the same place."""
+    """Whether there are strong cells, and in what share of the other examples of the class the strongest of theirs is at the same
+    place; NaN without a strong cell, or without another example."""
     others = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
     same = (places[:, None] == places).all(-1) & strong & others[..., None]
-    shared = same.sum(1) / others.sum(1)[:, None]
-    return {"has_strong": strong.double(), "shared": shared.double().where(strong, torch.nan)}
+    shared = same.sum(1).double() / others.sum(1)[:, None]
+    return {"has_strong": strong.double(), "shared": shared.where(strong, torch.nan)}
 
 
 def names_of_heads(maps: Sample, limits: Thresholds) -> tuple[list[str], Float[Tensor, " h"]]:

@@ -1,4 +1,4 @@
-"""The plane: what the classifier reads of single examples, seen from two directions."""
+"""The plane: the vectors that stand for single texts, seen from two directions."""
 
 from collections.abc import Iterator, Sequence
 from math import inf, nan
@@ -19,11 +19,11 @@ def _parts(vectors: str) -> Iterator[Part]:
 
 @also_reads("class_cones.plane", _parts, within=(-inf, inf))
 def plane(sample: Sample) -> Iterator[Reading]:
-    """What the classifier reads of at most 256 examples, around its mean, as a point of a plane: `value` and `second`.
+    """The vectors that stand for at most 256 texts, around their mean, each as a point of a plane: `value` and `second`.
 
     `projection`: `pca`, the plane in which they vary most; `means`, that in which the means of the classes do, and where
     these lie on a line, that line and the direction across it in which the examples vary most. `share` is the part of the
-    variance that the plane holds.
+    variance that the plane holds, `text` the beginning of the example.
     """
     values = sample.values.double()
     x, gold, predicted = values[:, :-2], values[:, -2].long(), values[:, -1].long()
@@ -37,7 +37,7 @@ def plane(sample: Sample) -> Iterator[Reading]:
         share = seen.square().sum() / centred.square().sum()
         first, second = seen.unbind(-1)
         more: dict[str, Tensor | Sequence[str]] = {"second": second, "share": share.expand_as(second)}
-        more |= {"gold": gold, "predicted": predicted, "example": sample.texts()}
+        more |= {"gold": gold, "predicted": predicted, "example": sample.texts(), "text": sample.beginnings()}
         yield Reading(first, torch.full_like(first, nan), torch.ones_like(gold), more).with_keys(projection=projection)
 
 

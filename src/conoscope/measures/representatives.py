@@ -1,5 +1,6 @@
 """Representatives: one direction for each class, and the cosines of examples with them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,8 @@ from conoscope.statistics import Covariance, Directions
 KINDS = ("first", "mean", "held_out", "medoid")
 ROUNDING = 1e-6
 """Directions that differ by less are the same: [CLS] of layer 0 is one vector for all texts, but for rounding."""
+TIED = 1e-9
+"""Classes whose cosines with an example differ by no more are equally near: sums of the same vectors in another order."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,13 @@ class Examples:
     norms: Float[Tensor, " n"]
     gold: Int[Tensor, " n"]
     predicted: Int[Tensor, " n"]
-    half: Int[Tensor, " n"]
+    ranks: Int[Tensor, " n"]
     names: list[str]
+
+    @property
+    def half(self) -> Int[Tensor, " n"]:
+        """Which half of the corpus each example belongs to, by hash of its id."""
+        return self.ranks % 2
 
     @property
     def differ(self) -> bool:
@@ -39,7 +47,7 @@ class Examples:
         there = norms > 0
         x, known = sample.values[there, :-2].double(), sample.values[there, -2:].long()
         names = [name for name, kept in zip(sample.texts(), there.tolist(), strict=True) if kept]
-        return cls(normalize(x, dim=-1), norms[there], known[:, 0], known[:, 1], sample.ranks[there] % 2, names)
+        return cls(normalize(x, dim=-1), norms[there], known[:, 0], known[:, 1], sample.ranks[there], names)
 
 
 @dataclass(frozen=True)
@@ -76,9 +84,20 @@ class Cones(Once):
         if kind == "first" and self.correct is not None:
             found[self.correct.groups] = normalize(self.correct.values.double(), dim=-1)
         if kind == "medoid" and self.examples is not None:
-            for number in self.examples.gold.unique().tolist():
-                units = self.examples.units[self.examples.gold == number]
-                found[number] = units[medoid(units)]
+            for number, at in self.medoids().items():
+                found[number] = self.examples.units[at]
+        return found
+
+    def medoids(self) -> dict[int, int]:
+        """Of each class that is sampled, which example is its medoid."""
+        assert self.examples is not None
+        units, gold, names = self.examples.units, self.examples.gold, self.examples.names
+
+        def compute() -> dict[int, int]:
+            members = {number: (gold == number).nonzero()[:, 0] for number in gold.unique().tolist()}
+            return {number: int(at[medoid(units[at], [names[i] for i in at])]) for number, at in members.items()}
+
+        found: dict[int, int] = self.once("medoids", compute)
         return found
 
     def of_halves(self) -> Float[Tensor, "2 c d"]:
@@ -103,13 +122,28 @@ class Cones(Once):
             return without_itself(units, gold, self.directions.units)
         return (units @ self.of_kind(kind).T).where(~self.itself(kind), torch.nan)
 
+    def centred_cosines(self, kind: str) -> Float[Tensor, "n c"]:
+        """The same around the mean of the representatives, which what all classes share is taken out of; `first` or `held_out`.
+
+        cos(u - m, r - m) with m the mean over classes of r; NaN for one class, and where a representative is m but for rounding.
+        """
+        assert self.examples is not None
+        directions = self.of_halves().flip(0) if kind == "held_out" else self.of_kind(kind)[None]
+        mean = directions.nanmean(1, keepdim=True)
+        around = directions - mean
+        parts = _directed(around.where(torch.linalg.vector_norm(around, dim=-1, keepdim=True) > ROUNDING, 0.0))
+        half = self.examples.half if kind == "held_out" else torch.zeros_like(self.examples.half)
+        units = self.examples.units
+        both = torch.stack([normalize(units - m, dim=-1) @ part.T for m, part in zip(mean, parts, strict=True)], dim=1)
+        return both[torch.arange(len(units)), half].where(~self.cosines(kind).isnan(), torch.nan)
+
     def itself(self, kind: str) -> Bool[Tensor, "n c"]:
         """Which sampled example is the representative of which class."""
         assert self.examples is not None
         own = self.examples.gold[:, None] == torch.arange(self.classes)
         if kind == "medoid":
-            chosen = self.of_kind(kind)[self.examples.gold]
-            return own & (self.examples.units == chosen).all(-1, keepdim=True)
+            chosen = torch.tensor([self.medoids()[number] for number in self.examples.gold.tolist()])
+            return own & (chosen == torch.arange(len(chosen)))[:, None]
         called = set() if self.correct is None or kind != "first" else set(self.correct.texts())
         near = (self.examples.units * self.of_kind(kind)[self.examples.gold]).sum(-1, keepdim=True) > 1 - ROUNDING
         return own & near & torch.tensor([name in called for name in self.examples.names])[:, None]
@@ -117,15 +151,42 @@ class Cones(Once):
 
 def _directed(sums: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
     length: Tensor = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
-    return (sums / length).where(length > 0, torch.nan)
+    # Unit vectors that cancel leave nothing but rounding.
+    return (sums / length).where(length > ROUNDING, torch.nan)
 
 
-def medoid(units: Float[Tensor, "n d"]) -> int:
-    """The vector whose median cosine with the others is largest."""
+def nearest_class(cosines: Float[Tensor, "k c *m"]) -> Int[Tensor, "k *m"]:
+    """The class with the largest cosine along the second axis, of equally near ones the first; NaN is never the nearest."""
+    known = cosines.nan_to_num(nan=-torch.inf)
+    return (known >= known.amax(1, keepdim=True) - TIED).byte().argmax(1)
+
+
+def order_of_size(gold: Int[Tensor, " n"], classes: int) -> Int[Tensor, " c"]:
+    """The classes, that with the most examples first, of equally large ones that with the smaller number."""
+    return gold.bincount(minlength=classes).argsort(descending=True, stable=True)
+
+
+def medoid(units: Float[Tensor, "n d"], names: Sequence[str]) -> int:
+    """The vector whose median cosine with the others is largest.
+
+    Of those that come within ROUNDING of it the one whose mean cosine is largest, of those that come within ROUNDING of that
+    the one whose name is first.
+    """
     if len(units) < 2:
         return 0
-    cosines = (units @ units.T).fill_diagonal_(torch.nan)
-    return int(cosines.nanmedian(dim=-1).values.argmax())
+    cosines = (units @ units.T).fill_diagonal_(0.0)
+    means, best = cosines.sum(-1) / (len(units) - 1), torch.arange(len(units))
+    for scores in (_median_of_others(cosines), means):
+        best = best[scores[best] >= scores[best].max() - ROUNDING]
+    left: list[int] = best.tolist()
+    return min(left, key=lambda at: names[at])
+
+
+def _median_of_others(cosines: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
+    """The median of each row without its diagonal: of an even number the mean of the two in the middle."""
+    last, others = cosines.fill_diagonal_(torch.inf), len(cosines) - 1
+    low, high = (last.kthvalue(place, dim=-1).values for place in ((others + 1) // 2, others // 2 + 1))
+    return (low + high) / 2
 
 
 def without_itself(units: Float[Tensor, "n d"], gold: Int[Tensor, " n"], sums: Float[Tensor, "c d"]) -> Float[Tensor, "n c"]:

@@ -61,7 +61,7 @@ def _path_parts() -> Iterator[Part]:
 
 @also_reads("stream.path", _path_parts, within=(-1, 1), across=True)
 def path(sums: Mapping[int, Directions]) -> Iterator[Reading]:
-    """The path of what the classifier reads: its mean cosine, layer by layer, with the class means of the last layer.
+    """The path of the vector that stands for a text: its mean cosine, layer by layer, with the class means of the last layer.
 
     `towards` the example's `own` class, or the `other` classes. The class means are those of the other half of the corpus.
     """

@@ -28,7 +28,7 @@ class Quantity:
 
     One that is `sampled` is also given the sample so far, so that it need not compute what could not enter; one that is
     `sparse` may have nothing to say of some layers. What `finish` makes of the arrays of several batches together, a
-    statistic takes (or it is that statistic already).
+    statistic takes (or it is that statistic already). `told`: the options of a run that it reads, `kinds` or `frequencies`.
     """
 
     compute: Callable[..., Any]
@@ -37,6 +37,7 @@ class Quantity:
     sampled: bool
     sparse: bool
     finish: Callable[..., Any] | None
+    told: tuple[str, ...] = ()
 
 
 QUANTITIES: dict[str, Quantity] = {}
@@ -48,11 +49,12 @@ def quantity(
     sampled: bool = False,
     sparse: bool = False,
     finish: Callable[..., Any] | None = None,
+    told: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function into QUANTITIES under its own name."""
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
-        QUANTITIES[compute.__name__] = Quantity(compute, of, looks, sampled, sparse, finish)
+        QUANTITIES[compute.__name__] = Quantity(compute, of, looks, sampled, sparse, finish, told)
         return compute
 
     return enter

@@ -1,11 +1,11 @@
-"""Classes: what the classifier reads of an example, by the example's label."""
+"""Classes: the vector that stands for a text, by its label."""
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
-from conoscope.samples import Sample, names_of
+from conoscope.samples import Sample, beginnings_of, names_of
 from conoscope.statistics import at_least_single
 from conoscope.traces import Answer
 
@@ -96,12 +96,12 @@ def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arr
 
 @quantity(of=Answer, sampled=True, sparse=True)
 def few_class_vectors(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
-    """Vectors of a few labelled examples, each with its label and the model's answer, of every layer."""
+    """Vectors of a few labelled examples, each with its label, the model's answer and its beginning, of every layer."""
     x = _vectors(answer, site)
     if x is None:
         return None
     # Which examples are chosen is the same in every layer.
-    chosen = answer.batch.once(("few vectors", so_far.mark), lambda: _entering(answer, so_far, FEW))
+    chosen = answer.batch.once(("few vectors", so_far.mark), lambda: _with_beginnings(answer, _entering(answer, so_far, FEW)))
     return _known_vectors(answer, x, chosen, FEW)
 
 
@@ -113,6 +113,14 @@ def _entering(answer: Answer, so_far: Sample, size: int) -> Chosen:
     """The labelled examples that could enter a sample of so many."""
     kept, ranks = examples_entering(answer.batch, so_far, size, _labelled(answer).any(-1))
     return kept, ranks, _ids(answer, kept)
+
+
+def _with_beginnings(answer: Answer, chosen: Chosen) -> Chosen:
+    """The same, with the beginnings of their texts beside what they are called."""
+    kept, ranks, names = chosen
+    texts = answer.batch.texts or ("",) * len(answer.batch.ids)
+    beginnings = beginnings_of([texts[row] for row in kept.tolist()]).to(names.device)
+    return kept, ranks, torch.cat((names, beginnings), dim=-1)
 
 
 def _known_vectors(answer: Answer, x: Float[Tensor, "b d"], chosen: Chosen, size: int) -> Arrays | None:

@@ -21,6 +21,8 @@ NORM_EDGES = (-10.0, 1 / 16, 24 * 16 + 1)
 """Of log2 ‖x‖: from 0.001 to 16,384, sixteen to an octave, so that a length grows by 4 % from one edge to the next."""
 DRAWN = 16
 """How many tokens of a sentence the histogram counts."""
+CLOSE = 1e-2
+"""A difference of sums is taken again in double where less than this share of them is left."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,10 @@ class Sentences:
 def norms_of(trace: Trace, site: str, width: str) -> Float[Tensor, "b t h"]:
     """‖x‖ of every vector by head, or of all heads put together, at least in single precision, computed once."""
 
-    def compute() -> Tensor:
-        if width == "whole":
-            by_head = norms_of(trace, site, "head")
-            return by_head if by_head.shape[-1] == 1 else torch.linalg.vector_norm(by_head, dim=-1, keepdim=True)
-        x = trace.vectors(site)
-        assert x is not None
-        # By token first: the heads of a token lie side by side, and this way round is twice as fast.
-        return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
-
-    found: Tensor = trace.once(("norms", site, width), compute)
+    by_head = trace.norms(site)
+    if width == "head" or by_head.shape[-1] == 1:
+        return by_head
+    found: Tensor = trace.once(("norms", site, width), lambda: torch.linalg.vector_norm(by_head, dim=-1, keepdim=True))
     return found
 
 
@@ -144,23 +140,37 @@ def directions(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
     return each.sums.sum(0, keepdim=True).double(), each.count.sum(0, keepdim=True).double(), all
 
 
-def _variance(vectors: Float[Tensor, "n h 2 2"], lengths: Float[Tensor, "n 3 h"]) -> Arrays:
-    """(Σ‖x‖² - ‖Σx‖² / n) / (n - 1); NaN for fewer than two vectors, and where rounding is all that is left.
-
-    Vectors that differ by little of their length, such as those with one huge coordinate, need double precision.
-    """
-    count, mean, scatter = lengths.double().unbind(1)
-    squares = scatter + count * mean.square()
-    spread = squares - vectors[..., 1, 1].double() / count
-    there = (count > 1) & (spread > 100 * torch.finfo(lengths.dtype).eps * squares)
-    return ((spread / (count - 1)).where(there, torch.nan),)
+def _variance(spread: Float[Tensor, "n h"], count: Float[Tensor, "n h"]) -> Arrays:
+    """Σ‖x - mean‖² / (n - 1); NaN for fewer than two vectors."""
+    return ((spread / (count - 1)).where(count > 1, torch.nan),)
 
 
 @quantity(finish=_variance)
 def variances(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
-    """Of each sentence and head the products of sums, and lengths: in the end the trace of the covariance of its vectors."""
+    """Of each sentence and head Σ‖x - mean‖² = Σ‖x‖² - ‖Σx‖² / n, and n: in the end the trace of the covariance of its vectors.
+
+    Where little is left of the difference, as of tokens that nearly coincide or have one huge coordinate, it is taken again.
+    """
     each = by_sentence(trace, site, width, mask)
-    return None if each is None else (each.products, lengths(trace, site, width, mask))
+    if each is None:
+        return None
+    count, mean, scatter = lengths(trace, site, width, mask).double().unbind(1)
+    squares = scatter + count * mean.square()
+    spread = squares - each.products[..., 1, 1].double() / count
+    close = (spread < CLOSE * squares).any(-1).nonzero()[:, 0]
+    for row in close.tolist():
+        spread[row] = _spread(trace, site, each.count.shape[1], mask, row)
+    return spread, count
+
+
+def _spread(trace: Trace, site: str, heads: int, mask: str, row: int) -> Float[Tensor, " h"]:
+    """Σ‖x - mean‖² of one sentence in double, from what its vectors differ by from the first: 0 where they are the same."""
+    whole = trace.whole(site)
+    assert whole is not None
+    x = whole[row][mask_of(trace.batch, mask)[row]].double().unflatten(-1, (heads, -1))
+    apart = x - x[:1]
+    found: Tensor = (apart - apart.mean(0)).square().sum((0, 2))
+    return found
 
 
 @quantity()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.quantities.base import examples_entering, quantity
@@ -38,18 +38,24 @@ def one_thread() -> Iterator[None]:
 
 def singular_values(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"]) -> Float[Tensor, "*s k"]:
     """Those of A Bᵀ that can differ from 0, largest first: those of R_A R_Bᵀ. NaN where A or B is not finite."""
-    core = _triangle(a) @ _triangle(b).mT
-    finite = core.isfinite().all(-1).all(-1)[..., None]
-    found: Tensor = torch.linalg.svdvals(core.where(finite[..., None], 0.0))
+    core, finite = _finite(_triangle(a) @ _triangle(b).mT)
+    found: Tensor = torch.linalg.svdvals(core)
     return found.where(finite, torch.nan)
 
 
 def values_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"]) -> Float[Tensor, "*s k"]:
     """The singular values of A Bᵀ + B Aᵀ that can differ from 0, unordered: with [A B] = U R they are |λ| of R S Rᵀ, where S
-    swaps A and B."""
+    swaps A and B. NaN where A or B is not finite."""
     left, right = _triangle(torch.cat((a, b), dim=-1)).split(a.shape[-1], dim=-1)
-    found: Tensor = torch.linalg.eigvalsh(left @ right.mT + right @ left.mT)
-    return found.abs()
+    core, finite = _finite(left @ right.mT + right @ left.mT)
+    found: Tensor = torch.linalg.eigvalsh(core)
+    return found.abs().where(finite, torch.nan)
+
+
+def _finite(x: Float[Tensor, "*s n m"]) -> tuple[Float[Tensor, "*s n m"], Bool[Tensor, "*s 1"]]:
+    """The matrices, 0 for those that hold NaN or infinity, which LAPACK does not take everywhere; and which are finite."""
+    finite = x.isfinite().all(-1).all(-1)[..., None]
+    return x.where(finite[..., None], 0.0), finite
 
 
 def _triangle(x: Float[Tensor, "*s n e"]) -> Float[Tensor, "*s k e"]:
@@ -92,7 +98,8 @@ def rank_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"], 
     """The rank of A Bᵀ + B Aᵀ. Its rounding is that of two matrices: with twice the tolerance of one its rank is never more
     than twice the rank of one (Weyl)."""
     least = 2 * tolerance(singular_values(a, b), a, b, eps)
-    return (values_with_transpose(a, b) > least).sum(-1).double()
+    values = values_with_transpose(a, b)
+    return (values > least).sum(-1).double().where(values.isfinite().all(-1), torch.nan)
 
 
 def precision(*weights: Tensor) -> float:
@@ -154,8 +161,8 @@ def map_values(maps: Maps, map: str) -> Constant | None:
 
 @one_thread()
 def basis(w: Float[Tensor, "h d e"], eps: float) -> tuple[Float[Tensor, "h d k"], Int[Tensor, " h"]]:
-    """An orthonormal basis of each column space, and its dimension; the columns beyond that are 0."""
-    q, r = torch.linalg.qr(w)
+    """An orthonormal basis of each column space, and its dimension, 0 where it is not finite; the columns beyond that are 0."""
+    q, r = torch.linalg.qr(_finite(w)[0])
     u, s, _ = torch.linalg.svd(r, full_matrices=False)
     there = s > tolerance(s, w, w, eps)
     return (q @ u) * there[:, None], there.sum(-1)

@@ -17,9 +17,11 @@ GATE_SCORES = (
 )  # fmt: skip
 """What `gate_scores` tells of each map, in this order."""
 PLACE = ("row", "key")
-"""Where the strongest cell of a map stands, told after the scores."""
+"""Where the strongest of a map's strong cells stands, told after the scores; without one it means nothing."""
 STRONG = 0.3
 """A cell from this weight on is strong."""
+ROUNDING = 1e-6
+"""Weights and scores that differ by no more are equal: what is left of single precision."""
 CONTEXT, FEW, MASS = 5, 3, 0.9
 """How many neighbours on a side are context, how many columns are few, and what mass the fewest keys are counted for."""
 
@@ -171,18 +173,20 @@ def _diagonals(x: Float[Tensor, "n h t t"]) -> Float[Tensor, "n h d"]:
 
 
 def _cells(kept: Kept, special: Bool[Tensor, "n all"]) -> dict[str, Float[Tensor, "n h"]]:
-    """Strong cells, whose key is a word: the share of rows that have one, the largest, and the place of the one farthest above
-    an even row.
+    """Strong cells, whose key is a word: the share of rows that have one, the largest weight on a word, and the place of the
+    strong cell that is farthest above an even row.
 
     A row that sees few keys cannot but have large weights: a strong one is also more than twice what an even row has.
     """
     on_words = kept.weights.masked_fill(special.gather(1, kept.order)[:, None, None], 0.0)
-    largest = on_words.amax(-1)
-    seen, size = (kept.keys > 0)[:, None], kept.weights.shape[-1]
-    strong = (largest >= STRONG) & (largest * kept.keys[:, None] > 2)
-    place = (on_words - kept.even).flatten(-2).argmax(-1)
+    largest, size = on_words.amax(-1), kept.weights.shape[-1]
+    strong = (on_words >= STRONG - ROUNDING) & (on_words * kept.keys[:, None, :, None] > 2 + ROUNDING)
+    above = (on_words - kept.even).masked_fill(~strong, -torch.inf).flatten(-2)
+    # Of cells that are equally strong the first, whatever rounding makes of them.
+    place = (above >= above.amax(-1, keepdim=True) - ROUNDING).byte().argmax(-1)
     numbers = {"row": (place // size).to(largest.dtype), "key": (place % size).to(largest.dtype)}
-    return {"strong": _mean(strong.to(largest.dtype), seen), "peak": largest.amax(-1), **numbers}
+    rows = _mean(strong.any(-1).to(largest.dtype), (kept.keys > 0)[:, None])
+    return {"strong": rows, "peak": largest.amax(-1), **numbers}
 
 
 def _first_share(x: Float[Tensor, "n h t t"], vectors: int = 8, rounds: int = 1, steps: int = 4) -> Float[Tensor, "n h"]:

@@ -46,7 +46,7 @@ def _length(batch: Batch) -> Int[Tensor, "b 1"]:
     return found
 
 
-@quantity(looks=("received",), sparse=True)
+@quantity(looks=("received",), sparse=True, told=("kinds",))
 def kind_norms(trace: Trace) -> Arrays | None:
     """What OF_KIND names, of each text, head and kind; no mean ‖f‖ where a text has no token of the kind."""
     weights, norms = received_weights(trace), transformed_norms(trace)
@@ -57,7 +57,7 @@ def kind_norms(trace: Trace) -> Arrays | None:
     return (torch.stack((weight, norm, total / kinds.sum(1, keepdim=True)), dim=-1),)
 
 
-@quantity(looks=("columns",), sparse=True)
+@quantity(looks=("columns",), sparse=True, told=("kinds",))
 def summed_kind_norms(trace: Trace) -> Arrays | None:
     """Σ ‖Σ_h α f‖ over the keys of each kind, mean over queries, of each text: of the special tokens and of others drawn by
     hash, each of which stands for several."""
@@ -90,7 +90,7 @@ def transformed_ends(trace: Trace) -> Arrays | None:
     return ends, ends.isfinite()
 
 
-@quantity(looks=("entropy", "band", "received"))
+@quantity(looks=("entropy", "band", "received"), told=("kinds",))
 def head_masses(trace: Trace) -> Arrays | None:
     """What HEADS names, and the mass of every kind, of each text and head."""
     entropy, band, received = (trace.look(name) for name in ("entropy", "band", "received"))
@@ -113,7 +113,7 @@ def head_masses(trace: Trace) -> Arrays | None:
     return (torch.cat((torch.stack(told, dim=-1), all / length[:, None]), dim=-1),)
 
 
-@quantity(looks=("paired",), sampled=True, sparse=True)
+@quantity(looks=("paired",), sampled=True, sparse=True, told=("kinds",))
 def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     """The weight that a query, drawn by hash, gives to a key, and the key's ‖f‖, by head; of some keys of each kind."""
     weights, norms = trace.look("paired"), transformed_norms(trace)
@@ -127,7 +127,7 @@ def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     return groups, ranks, both, no_names(len(at), at.device), PAIRS, ALL
 
 
-@quantity(looks=("received",), sampled=True, sparse=True)
+@quantity(looks=("received",), sampled=True, sparse=True, told=("frequencies",))
 def frequency_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     """Of some tokens: id, kind, rank in the list that was given (NaN for none), mean over heads of ‖f‖ and of the weight that
     they receive."""
@@ -156,7 +156,7 @@ def token_counts(trace: Trace) -> Arrays | None:
     return (trace.batch.inputs["input_ids"].flatten(), trace.batch.real.flatten())
 
 
-@quantity(sparse=True)
+@quantity(sparse=True, told=("kinds",))
 def kind_counts(trace: Trace) -> Arrays | None:
     """How many tokens of each kind every text has, told once, with the first layer."""
     return None if trace.layer != 1 else (one_hot(trace.batch, torch.float64).sum(1),)

@@ -21,7 +21,7 @@ MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 """The five ratios, in this order: of weights, of norms; alone, with the residual, and after the normalisation."""
 
 
-@quantity(looks=("band",))
+@quantity(looks=("band",), told=("kinds",))
 def mixing(trace: Trace, tokens: str) -> Arrays | None:
     """What MIXING names, of some tokens, and of which kind each is; NaN for what the layer does not have."""
     band = trace.look("band")

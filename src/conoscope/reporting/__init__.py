@@ -12,6 +12,7 @@ from conoscope.findings import find
 from conoscope.gathering import Source, gather, together
 from conoscope.reporting.page import page as written
 from conoscope.result import Result
+from conoscope.writing import write_text
 
 __all__ = ["report"]
 
@@ -31,19 +32,8 @@ def report(sources: Source | Sequence[Source] | Mapping[str, Source], path: str 
 
 
 def _write(text: str, target: Path) -> Path:
-    """Beside the target first, so that a page is there whole or not at all."""
-    beside = target.with_name(f"{target.name}.part")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(target)
+        write_text(target, text)
     except OSError as error:
-        _remove(beside)
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
     return target
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return

@@ -6,7 +6,7 @@ from typing import Any
 
 from conoscope import __version__
 from conoscope.gathering import Run
-from conoscope.reporting.markup import Html, joined, quoted, tag
+from conoscope.markup import Html, joined, quoted, tag
 from conoscope.result import missing_shards
 
 LONGEST = 2000

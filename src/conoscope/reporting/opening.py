@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from conoscope.facts import screen_facts
 from conoscope.findings import Finding
 from conoscope.gathering import Run
+from conoscope.markup import Html, cut, joined, quoted, sentence, tag
 from conoscope.reporting.charts import Drawn
-from conoscope.reporting.markup import Html, cut, joined, quoted, sentence, tag
 from conoscope.result import missing_shards
 from conoscope.terminal import printable
 
@@ -46,6 +47,7 @@ def facts(runs: Sequence[Run]) -> dict[str, str]:
             "Corpus": corpus.get("name", "") if examples else "none, the weights alone" if examples == 0 else "",
             "Split": corpus.get("split", ""),
             "Texts": f"{examples:,}" if examples else "",
+            **screen_facts(run.provenance, run.tables),
             "Layers × heads": _size(run),
             "Classes": _classes(model.get("labels") or corpus.get("labels") or ()),
         }.items():
@@ -101,7 +103,7 @@ def _findings(findings: Sequence[Finding], figures: Sequence[Drawn]) -> Html:
     if not findings:
         return Html()
     known = {found.figure.name: found for found in figures}
-    items = (tag("li", tag("p", sentence(printable(cut(one.text, 4000))), *_link(known.get(one.figure)))) for one in findings)
+    items = (tag("li", tag("p", sentence(printable(one.text)), *_link(known.get(one.figure)))) for one in findings)
     heading = f"{COUNTS[len(findings)] if len(findings) < len(COUNTS) else 'Things'} worth knowing"
     return tag("section", tag("h2", heading, id="findings"), tag("ol", *items), class_="findings", aria_labelledby="findings")
 

@@ -1,20 +1,18 @@
 """The page as text: a pure function of runs, their tables and what was found in them."""
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 from conoscope.figures import QUESTIONS, Tables
+from conoscope.figures.embedding import bundle, document, script, style
 from conoscope.findings import Finding
 from conoscope.gathering import Run
-from conoscope.reporting.charts import Drawn, bundle, drawn, figure_of, scripts
+from conoscope.markup import Html, joined, tag
+from conoscope.reporting.charts import Drawn, drawn, figure_of
 from conoscope.reporting.making import making
-from conoscope.reporting.markup import Html, joined, tag
 from conoscope.reporting.opening import opening, title_of
 from conoscope.reporting.tables import Sheet, by_question, sheets, table_of
-from conoscope.terminal import printable
 
 MEASURES = {
     "cones": (
@@ -57,9 +55,10 @@ def page(runs: Sequence[Run], tables: Tables, findings: Sequence[Finding], title
         tag("div", *(section.written() for section in sections), class_="answers"),
         id="main",
     )
-    codes = (bundle(), _file("page.js")) if figures else (_file("page.js"),)
-    body = tag("body", tag("a", "Skip to the report", href="#main", class_="skip"), main, scripts(*codes))
-    return f"<!DOCTYPE html>\n{tag('html', _head(named, codes), body, lang='en')}\n"
+    own = _file("page.js")
+    codes = [bundle(), f"{script()}\n{own}"] if figures else [own]
+    body = joined((tag("a", "Skip to the report", href="#main", class_="skip"), main))
+    return document(named, [style(), _file("page.css")], codes, body)
 
 
 def _answers(figures: Sequence[Drawn], grouped: Mapping[str, Sequence[Sheet]]) -> list[Section]:
@@ -79,34 +78,6 @@ def _contents(sections: Sequence[Section]) -> Html:
 
 def _tables(found: Sequence[Sheet], title: str) -> Html:
     return tag("div", tag("h3", title), *map(table_of, found), class_="tables") if found else Html()
-
-
-def _head(title: str, codes: Sequence[str]) -> Html:
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {' '.join(map(_hash, codes))}",
-            "style-src 'unsafe-inline'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
-    return tag(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        Html('<link rel="icon" href="data:,">'),
-        tag("title", printable(title)),
-        tag("style", Html(_file("page.css"))),
-    )
-
-
-def _hash(code: str) -> str:
-    """A script that may run, by its own text."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
 
 
 def _file(name: str) -> str:

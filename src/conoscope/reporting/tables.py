@@ -9,15 +9,14 @@ from urllib.parse import quote
 
 from conoscope.figures import Tables
 from conoscope.gathering import Run
+from conoscope.markup import Html, joined, quoted, sentence, tag
 from conoscope.measures import CATALOGUE
-from conoscope.reporting.markup import Html, joined, quoted, sentence, tag
+from conoscope.reporting.sorting import SHOWN, held_rows
 from conoscope.result import stem_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = 100
-"""How many rows of a table the page shows."""
 LARGEST, ALTOGETHER = 150_000, 1_200_000
 """How many bytes of CSV the page holds of one table, and of all of them."""
 SAFE = ",;:@/?!$*+=()~[]{}|"
@@ -25,7 +24,7 @@ SAFE = ",;:@/?!$*+=()~[]{}|"
 FORMULA = re.compile(r"[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet would compute (OWASP, CSV injection)."""
 NOT_MEASURED = {
-    "plausibility": "How well maps agree with what people marked.",
+    "plausibility": "How well maps agree with the words that were marked.",
     "plausibility.curve": "Precision and recall of each map, by how many words are taken.",
     "faithfulness": "How the answer changes without the first words of each map.",
     "explanations": "How much each word counts, by each map.",
@@ -85,8 +84,9 @@ def table_of(sheet: Sheet) -> Html:
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
     what = sentence(about(sheet.name))
     label = tag("summary", tag("code", sheet.name), " ", what, " ", tag("span", count, class_="muted"))
-    box = tag("div", _table(sheet), class_="scroll", role="region", aria_label=f"table {sheet.name}", tabindex="0")
-    return tag("details", label, box, tag("p", *_download(sheet), class_="download"), id=f"table-{stem_of(sheet.name)}")
+    table, held = _table(sheet)
+    box = tag("div", table, class_="scroll", role="region", aria_label=f"table {sheet.name}", tabindex="0")
+    return tag("details", label, box, held, tag("p", *_download(sheet), class_="download"), id=f"table-{stem_of(sheet.name)}")
 
 
 def about(name: str) -> str:
@@ -96,19 +96,25 @@ def about(name: str) -> str:
     return {**known, **NOT_MEASURED}.get(bare, "")
 
 
-def _table(sheet: Sheet) -> Html:
+def _table(sheet: Sheet) -> tuple[Html, Html]:
+    """The table with its first rows, and what its script sorts where those are not all."""
     shown, cut = first_rows(sheet.frame)
     filled = [name for name, column in sheet.frame.items() if name != "measure" and column.notna().any()]
-    columns = {str(name): shown[name] for name in filled}
-    heads = (tag("th", name, scope="col", class_="number" if _is_number(of) else "text") for name, of in columns.items())
-    lines = zip(*(cells(column) for column in columns.values()), strict=True)
-    return tag(
+    places = {str(name): decimals_of(sheet.frame[name]) for name in filled if _is_number(sheet.frame[name])}
+    columns = {str(name): cells(shown[name], places.get(str(name))) for name in filled}
+    heads = (tag("th", name, scope="col", class_="number" if name in places else "text") for name in columns)
+    table = tag(
         "table",
-        tag("caption", sheet.name, cut, class_="told" if cut else "unseen"),
+        tag("caption", sheet.name, f", {cut}; sorting sorts all of them" if cut else "", class_="told" if cut else "unseen"),
         tag("thead", tag("tr", *heads)),
-        tag("tbody", *(tag("tr", *line) for line in lines)),
+        tag("tbody", *(tag("tr", *line) for line in zip(*columns.values(), strict=True))),
         class_="sortable",
     )
+    if not cut:
+        return table, Html()
+    rows = held_rows({str(name): sheet.frame[name] for name in filled}, places)
+    told = f"{sheet.name}, the first {SHOWN} of {len(sheet.frame):,} rows"
+    return table, tag("script", rows, type="text/plain", data_rows="", data_told=told)
 
 
 def first_rows(frame: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
@@ -121,22 +127,26 @@ def first_rows(frame: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
     which = (
         f"the first {each} rows of each run, of {len(frame):,} in all" if runs > 1 else f"the first {each} of {len(frame):,} rows"
     )
-    return shown, f", {which}; sorting sorts these"
+    return shown, which
 
 
 def _is_number(column: "pd.Series[Any]") -> bool:
     return column.dtype.kind in "iuf"
 
 
-def cells(column: "pd.Series[Any]") -> list[Html]:
-    """The cells of a column: numbers with as many decimals as the largest needs, texts as texts, nothing where nothing is."""
+def cells(column: "pd.Series[Any]", places: int | None) -> list[Html]:
+    """The cells of a column: numbers with so many decimals, texts where there are no `places`, nothing where nothing is."""
     import pandas as pd
 
-    there = [not missing for missing in pd.isna(column)]
-    if not _is_number(column):
-        return [tag("td", quoted(cell) if known else "", class_="text") for cell, known in zip(column, there, strict=True)]
-    places = decimals([abs(float(cell)) for cell, known in zip(column, there, strict=True) if known], column.dtype.kind)
-    return [tag("td", number(float(cell), places) if known else "") for cell, known in zip(column, there, strict=True)]
+    known = zip(column, (not missing for missing in pd.isna(column)), strict=True)
+    if places is None:
+        return [tag("td", quoted(cell) if there else "", class_="text") for cell, there in known]
+    return [tag("td", number(float(cell), places) if there else "") for cell, there in known]
+
+
+def decimals_of(column: "pd.Series[Any]") -> int:
+    """How many decimals the numbers of a column are shown with."""
+    return decimals(column.dropna().astype(float).abs().tolist(), column.dtype.kind)
 
 
 def decimals(sizes: Sequence[float], kind: str) -> int:

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from conoscope.studies.base import Row
+from conoscope.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +44,8 @@ def _ranks(made: "Made", path: Path) -> Path | None:
     known = made.model.tokenizer.get_vocab()
     if not listed.is_file() or any(known.get(token) != number for token, number in FITS.items()):
         return None
-    lines = (line.split() for line in listed.read_text().splitlines())
-    path.write_text("rank\tid\n" + "".join(f"{rank}\t{number}\n" for rank, _, number in lines))
+    lines = (line.split() for line in listed.read_text(encoding="utf-8").splitlines())
+    write_text(path, "rank\tid\n" + "".join(f"{rank}\t{number}\n" for rank, _, number in lines))
     return path
 
 

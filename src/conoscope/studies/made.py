@@ -19,10 +19,12 @@ from conoscope.errors import CorpusError, DataError, ModelError
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure
+from conoscope.pooling import POOLS
 from conoscope.result import Result
 from conoscope.settings import Training
 from conoscope.studies.base import NEW_BERT, Condition
 from conoscope.studies.checkpoints import new_bert
+from conoscope.text_vector import text_vector
 from conoscope.training import Trained, train
 
 GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
@@ -100,11 +102,14 @@ class Made:
         return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
 
     def measure_before(self, *measures: str) -> Result | None:
-        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each; None for a new model."""
+        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each, and of the same vector;
+        None for a new model."""
         training = self.condition.training
         if training is None or training.checkpoint is None:
             return None
-        how = Options(device=self.place.device, max_length=self.model.max_length)
+        vector = text_vector(self.model).vector
+        pool = vector if vector in POOLS else None
+        how = Options(device=self.place.device, max_length=self.model.max_length, pool=pool)
         return measure(training.checkpoint, self.texts, measures, how)
 
     def plausibility(self, *maps: str) -> pd.DataFrame:

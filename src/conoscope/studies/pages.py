@@ -9,6 +9,7 @@ from conoscope.studies.base import TAGS
 from conoscope.studies.records import Record, tables_of
 from conoscope.studies.reproducing import study_of
 from conoscope.studies.telling import CASE_HEAD, HEAD, MEANS_HEAD, case_cells, cells, mean_cells
+from conoscope.writing import write_text
 
 DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
 """The figures of a page."""
@@ -25,7 +26,7 @@ def write_page(record: Record, path: str | Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         for name in figures:
             save(FIGURES[name].draw(tables), target.with_name(f"{target.stem}-{name}.svg"))
-        target.write_text(page_of(record, figures, target.stem), encoding="utf-8")
+        write_text(target, page_of(record, figures, target.stem))
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give --page another file") from error
     return target

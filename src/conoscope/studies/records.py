@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from conoscope.errors import OutputError
-from conoscope.result import make_folder, write_provenance, write_tables
+from conoscope.result import write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
 from conoscope.studies.judging import averaged, compared, judged
+from conoscope.writing import make_folder, write_text
 
 Record = dict[str, Any]
 """All that is told of a study."""
@@ -89,7 +90,7 @@ def commit() -> str | None:
     """Which commit this is of, where it is run from a checkout."""
     git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(git, capture_output=True, encoding="utf-8", check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
@@ -119,7 +120,7 @@ def write_record(folder: Path, record: Record) -> None:
         "notes": record["differs"],
     }
     try:
-        (folder / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(folder / "record.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         write_provenance(make_folder(folder / "tables"), provenance)
         write_tables(folder / "tables", tables, provenance)
     except OSError as error:

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from os import cpu_count
 from pathlib import Path
 
+from conoscope.bounds import POSITIVE, check
 from conoscope.errors import MeasureError, one_of
-from conoscope.result import make_folder
 from conoscope.studies import STUDIES
 from conoscope.studies.base import QUICK_TEXTS, Condition, Study
 from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
 from conoscope.studies.records import Record, recorded, write_record
 from conoscope.studies.running import jobs_of, kept, run_all
+from conoscope.writing import make_folder
 
 QUICK_SEEDS = 2
 
@@ -29,10 +30,13 @@ class Reproducing:
     device: str = "auto"
     jobs: int | None = None
     quick: bool = False
-    data_dir: str | None = None
-    model: str | None = None
+    data_dir: str | Path | None = None
+    model: str | Path | None = None
     keep_models: bool = False
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, names=("data_dir", "model"), seeds=POSITIVE, limit=POSITIVE, jobs=POSITIVE)
 
 
 def study_of(name: str) -> Study:
@@ -45,11 +49,12 @@ def study_of(name: str) -> Study:
 def reproduce(name: str, out: str | Path, options: Reproducing | None = None) -> Record:
     """Run a study again, or go on with it, in the folder `out`; its record, also written to `out/record.json`."""
     study, chosen = study_of(name), options or Reproducing()
+    data_dir = None if chosen.data_dir is None else str(chosen.data_dir)
     conditions = _conditions(study, chosen)
     _refuse_twice_the_same(conditions, chosen.seeds or 1)
     where = make_folder(Path(out))
     place = Place(
-        chosen.data_dir,
+        data_dir,
         chosen.device,
         least(chosen.limit, QUICK_TEXTS if chosen.quick else None),
         str(where / "models") if chosen.keep_models else None,
@@ -73,9 +78,12 @@ def _refuse_twice_the_same(conditions: Sequence[Condition], seeds: int) -> None:
 
 
 def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:
+    if chosen.model is not None and not any(condition.wants_checkpoint for condition in study.conditions):
+        raise MeasureError(f"{study.name} has no checkpoint that another model could replace; leave --model out")
+    model, data_dir = (None if given is None else str(given) for given in (chosen.model, chosen.data_dir))
     if chosen.quick:
-        some = without_checkpoint([condition.smaller() for condition in study.conditions if condition.quick], chosen.model)
-        return list(on_bistro_where_absent(with_checkpoint(some, chosen.model), chosen.data_dir))
+        some = without_checkpoint([condition.smaller() for condition in study.conditions if condition.quick], model)
+        return list(on_bistro_where_absent(with_checkpoint(some, model), data_dir))
     for condition in study.conditions:
-        require_data(condition, chosen.data_dir)
-    return list(with_checkpoint(study.conditions, chosen.model))
+        require_data(condition, data_dir)
+    return list(with_checkpoint(study.conditions, model))

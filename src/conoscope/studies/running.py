@@ -14,10 +14,11 @@ from typing import Any
 
 from conoscope import __version__
 from conoscope.errors import ConoscopeError, MeasureError
-from conoscope.result import make_folder, versions
+from conoscope.result import versions
 from conoscope.studies.base import Condition, Study
 from conoscope.studies.made import Made, Place
 from conoscope.terminal import Progress
+from conoscope.writing import make_folder, write_text
 
 FINE_TUNING = 10
 """What it costs, in layers of a small model."""
@@ -132,7 +133,6 @@ def run(job: Job) -> str | None:
 
 
 def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> None:
-    """Written beside the file first, so that it is there whole or not at all."""
     said = {
         "study": job.study,
         "keys": dict(job.condition.keys),
@@ -144,15 +144,13 @@ def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> Non
         "device": made.device,
         "versions": versions(),
     }
-    beside = job.path.with_suffix(".part")
-    beside.write_text(json.dumps(said, allow_nan=False) + "\n")
-    beside.replace(job.path)
+    write_text(job.path, json.dumps(said, allow_nan=False) + "\n")
 
 
 def kept(job: Job) -> dict[str, Any] | None:
     """What a finished run left; None where it is not there, or not whole."""
     try:
-        found: dict[str, Any] = json.loads(job.path.read_text())
+        found: dict[str, Any] = json.loads(job.path.read_text(encoding="utf-8"))
         return found if isinstance(found["rows"], list) and found["seed"] == job.seed else None
     except (OSError, ValueError, LookupError, TypeError):
         return None

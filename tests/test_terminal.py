@@ -1,0 +1,155 @@
+"""What reaches a terminal: whatever a user or a file is called, it cannot steer it."""
+
+import ast
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import conoscope
+from conoscope.arguments import COMMANDS
+from conoscope.cli import main
+from conoscope.terminal import printable, say
+
+STEERING = "a\x1b[31mred\u202e\x07\x9b2J"
+SOURCE = Path(conoscope.__file__).parent
+
+
+def steers(text: str) -> bool:
+    return any(not (c.isprintable() or c == "\n") for c in text)
+
+
+def test_say_is_the_only_place_that_prints() -> None:
+    """So that no later line can forget to pass through it; the parser of arguments and tqdm print for themselves."""
+    for path in SOURCE.rglob("*.py"):
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        prints = [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+        writes = [
+            call
+            for call in calls
+            if isinstance(call, ast.Attribute) and call.attr == "write" and ast.unparse(call.value).startswith("sys.std")
+        ]
+        assert len(prints) == (path == SOURCE / "terminal.py"), path
+        assert not writes, path
+
+
+def test_lines_stay_lines_and_the_rest_is_spelled_out(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"one\ttwo\r\n{STEERING}\n")
+    printed = capsys.readouterr().out
+    assert printed == "one two \na\\x1b[31mred\\u202e\\x07\\x9b2J\n\n"
+    assert printable("a\nb") == "a b"
+
+
+def test_what_a_terminal_cannot_show_is_spelled_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    say("café …")
+    ascii_only.flush()
+    assert ascii_only.buffer.getvalue() == b"caf\\xe9 \\u2026\n"  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def steering(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model, a file of texts, results and a record, all under names that would steer a terminal."""
+    folder = tmp_path_factory.mktemp("steering") / STEERING
+    folder.mkdir()
+    named = shutil.copytree(model, folder / STEERING)
+    texts = folder / f"{STEERING}.csv"
+    rows = "".join(f'the soup was {word},{label},"0 0 0 1"\n' for word, label in (("cold", "negative"), ("good", "positive")) * 4)
+    texts.write_text(f"text,label,{STEERING}\n{rows}", encoding="utf-8")
+    record = folder / f"{STEERING}.json"
+    record.write_text(json.dumps({"study": STEERING}), encoding="utf-8")
+    assert main(["measure", str(named), str(texts), "-o", str(folder / "out"), "-m", "sim", "-m", "gates"]) == 0
+    return {"folder": folder, "model": named, "texts": texts, "out": folder / "out", "record": record}
+
+
+def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
+    """Of every command a call that succeeds where that is quick, and calls that are refused."""
+    folder, model, texts, out = at["folder"], at["model"], at["texts"], at["out"]
+    columns = ["--rationale", STEERING]
+    return {
+        "demo": [["-o", texts]],
+        "train": [
+            [texts, "-o", folder / "trained", "--layers", "1", "--width", "8", "--epochs", "1"],
+            [STEERING, "-o", folder / "x"],
+            [texts, "-o", folder / "y", "--from", STEERING],
+            [texts, "-o", folder / "z", "--preset", STEERING],
+        ],
+        "measure": [
+            [model, texts, "-m", "sim", "-o", folder / f"new-{STEERING}"],
+            [model, texts, "-m", STEERING],
+            [model, texts, "-m", f"sim:{STEERING}=1"],
+            [STEERING, texts],
+            [model, STEERING],
+            [model, texts, "--text", STEERING + "x"],
+            [model, texts, "-o", texts],
+            [model, texts, "--device", STEERING],
+            [model, texts, "--dtype", STEERING],
+        ],
+        "merge": [
+            [out, "-o", folder / f"whole-{STEERING}"],
+            [folder / STEERING, "-o", folder / "nothing"],
+            [out, out, "-o", folder / "x"],
+        ],
+        "explain": [
+            [model, "--words", STEERING],
+            [model, texts, "-o", folder / f"{STEERING}.jsonl"],
+            [model, texts, "--map", STEERING, "-o", "x"],
+        ],
+        "plausibility": [
+            [texts, "--model", model, *columns, "--resamples", "2", "-o", folder / f"judged-{STEERING}"],
+            [texts, "--scores", folder / f"{STEERING}.txt"],
+            [texts, "--binary", STEERING],
+        ],
+        "faithfulness": [
+            [model, texts, "--resamples", "2", "-o", folder / f"faith-{STEERING}"],
+            [model, texts, "--erase", STEERING],
+        ],
+        "compare": [[model, model, "--corpus", texts, "-o", folder / f"{STEERING}-scores.csv"], [STEERING, "--corpus", texts]],
+        "report": [
+            [f"{STEERING}={out}", "-o", folder / f"{STEERING}.html", "--title", STEERING],
+            [STEERING],
+            [out, "-o", STEERING],
+        ],
+        "figure": [["sim", out, "-o", folder / f"{STEERING}.json"], [STEERING, out, "-o", "x.svg"], ["sim", out, "-o", STEERING]],
+        "gates": [
+            [out],
+            [folder / STEERING],
+            [out, "--threshold", f"{STEERING}=1"],
+            [out, "--threshold", f"open.entropy={STEERING}"],
+        ],
+        "corpus": [[texts, "--samples", "3"], [STEERING], [texts, "--vectors", STEERING]],
+        "fetch": [[STEERING], ["sarscov2", "--data-dir", STEERING]],
+        "reproduce": [[STEERING], ["fosse-table-1", "--record", at["record"]], ["fosse-table-1", "--quick", "-o", texts]],
+        "list": [[STEERING]],
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_lets_a_name_steer_the_terminal(
+    command: str, steering: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in commands(steering)[command]:
+        try:
+            code = main([command, *map(str, arguments)])
+        except SystemExit as stopped:
+            code = int(str(stopped.code))
+        said = capfd.readouterr()
+        assert code in (0, 2), arguments
+        assert said.out or said.err
+        assert not steers(said.out + said.err), arguments
+
+
+@pytest.mark.parametrize(
+    "arguments", [["measure", "m", STEERING, STEERING], [STEERING], ["measure", f"--{STEERING}"], ["merge", "a"]]
+)
+def test_the_parser_of_arguments_repeats_nothing_that_steers(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert not steers(capsys.readouterr().err)
+    with pytest.raises(SystemExit):
+        main([*arguments, "x" * 100_000, "y" * 100_000])
+    assert len(capsys.readouterr().err) < 10_000
