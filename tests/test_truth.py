@@ -31,7 +31,14 @@ from conoscope.showing import shown
 from truth import REFERENCES, Allowed, faults_of, marks_not_drawn, wrong_numbers
 
 TEXTS = 18
-OF_CAPTIONS = {"effective-rank": (cone_findings.ENOUGH,), "class-maps": (THETA,)}
+DEGREES = (90, 180)
+"""Angles at which two directions are orthogonal, and opposite."""
+OF_CAPTIONS = {
+    "effective-rank": (cone_findings.ENOUGH,),
+    "class-maps": (THETA,),
+    "class-cosines": DEGREES,
+    "class-cosines-by-layer": DEGREES,
+}
 """Numbers of captions that are constants of other modules than the figure's own."""
 SCALE = {0.0, 1.0, -1.0, 0.5, 95.0}
 """Ends and middles of scales, and the percentage of an interval."""
@@ -251,7 +258,7 @@ def test_a_claim_that_loses_its_controls_is_caught_in_every_form(reported: Repor
 
 def test_a_mark_or_a_number_that_is_not_drawn_is_caught(reported: Reported) -> None:
     chart = spec(FIGURES["sim"].draw(reported.tables))
-    for said in ("The diamond is the mean.", "Boxes are halves.", "Cells are heads."):
+    for said in ("Boxes are halves.", "Cells are heads."):
         assert caption_faults("sim", said, chart, reported.tables)
     assert caption_faults("sim", "At most 601 lines are drawn.", chart, reported.tables) == ["601"]
     assert caption_faults("effective-rank", "Fewer than 9 times the width.", chart, {"effective_rank": pd.DataFrame()}) == ["9"]
