@@ -46,7 +46,7 @@ def test_a_note_is_the_end_of_a_caption_and_an_empty_one_is_none() -> None:
     chart = drawn("sim", sim=sim_table())
     said = spec(noted(chart, "", "Half is left out."))
     assert FIGURES["sim"].caption_of(said).endswith(" Half is left out.")
-    assert "usermeta" not in spec(noted(chart, ""))
+    assert "notes" not in spec(noted(chart, "", "")).get("usermeta", {})
 
 
 def test_a_dashed_baseline_is_in_the_legend() -> None:

@@ -43,10 +43,12 @@ def test_a_message_of_usual_length_is_left_alone() -> None:
 
 @pytest.mark.parametrize("text", [LONG, SPACED])
 def test_no_message_is_long_however_long_labels_names_and_options_are(text: str, pure: LoadedModel, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(f"{text}\n1\n")
-    (tmp_path / "b.jsonl").write_text(f'{{"text": "fine", "scores": "{text}"}}\n')
-    (tmp_path / "c.csv").write_text(f"token,rank\nthe,{text}\n")
-    (tmp_path / "d.jsonl").write_text(f'{{"text": "fine", "label": "a"}}\n{{"text": "", "label": "a", "{text}": "{text}"}}\n')
+    (tmp_path / "a.csv").write_text(f"{text}\n1\n", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(f'{{"text": "fine", "scores": "{text}"}}\n', encoding="utf-8")
+    (tmp_path / "c.csv").write_text(f"token,rank\nthe,{text}\n", encoding="utf-8")
+    (tmp_path / "d.jsonl").write_text(
+        f'{{"text": "fine", "label": "a"}}\n{{"text": "", "label": "a", "{text}": "{text}"}}\n', encoding="utf-8"
+    )
     examples = [Example("fine soup", text, id=text)]
     calls = [
         lambda: measure(pure, examples),
@@ -79,7 +81,7 @@ def test_no_message_is_long_however_long_labels_names_and_options_are(text: str,
 
 
 def test_a_long_label_gets_a_short_line_from_the_command(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.csv").write_text(f"text,label\nfine soup,{LONG}\n")
+    (tmp_path / "a.csv").write_text(f"text,label\nfine soup,{LONG}\n", encoding="utf-8")
     said = refusal(capsys, "measure", model, tmp_path / "a.csv")
     assert len(said) < 2000
     assert "rename the labels" in said

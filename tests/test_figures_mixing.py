@@ -12,7 +12,7 @@ from conoscope.figures import FIGURES, svg
 from conoscope.figures.mixing import METHODS, POINTS
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import measure
-from drawings import BUDGET, channels, of_runs, rows, size, spec_of
+from drawings import BUDGET, channels, of_runs, rows, rows_of, size, spec_of
 
 KINDS = ("cls", "sep", "punctuation", "other")
 HOSTILE = "</script>\u202e" + "x" * 10_000
@@ -173,7 +173,9 @@ def test_kinds_are_compared_by_the_method_that_counts_most() -> None:
 
 def test_ranks_are_named_only_where_there_are_two_kinds_of_them() -> None:
     table = frequency()
-    assert {row["panel"] for row in rows("frequency", {"frequency": table})} == {"all tokens, of which none are special"}
+    same = spec_of("frequency", {"frequency": table})
+    assert len(rows_of(same)) == 2 * 2
+    assert FIGURES["frequency"].caption_of(same).endswith("Special tokens make no difference here.")
     table.loc[table["tokens"] == "content", "value"] += 0.01
     assert {row["panel"] for row in rows("frequency", {"frequency": table})} == {"all tokens", "without special tokens"}
     both = pd.concat([table, table.assign(by="file")])

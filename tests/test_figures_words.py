@@ -71,7 +71,8 @@ def test_what_people_marked_has_a_colour_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("marker", "note", "said"), [
-    ("human", "people", "Green is what people marked."), ("grammar", "the grammar", "by the grammar that the corpus was made with")
+    ("human", "people", "Green is what people marked."),
+    ("grammar", "the grammar", "by the grammar that the corpus was made with"),
 ])  # fmt: skip
 def test_who_marked_the_words_is_said_beside_them_and_in_the_caption(marker: str, note: str, said: str) -> None:
     frame = explained(["a", "b"], {"attention": [1, 2], marker: [0, 1]})

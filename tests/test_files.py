@@ -207,7 +207,7 @@ def test_a_label_that_a_parquet_file_lacks_is_named_by_its_row(tmp_path: Path, m
 
 def test_the_columns_of_json_lines_are_those_of_all_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text('{"review": "good", "mood": "yes"}\n{"review": "bad", "mood": "no", "why": [1]}\n')
+    path.write_text('{"review": "good", "mood": "yes"}\n{"review": "bad", "mood": "no", "why": [1]}\n', encoding="utf-8")
     found = list(load_corpus(str(path), Columns(text="review", label="mood", rationale="why")))
     assert [(e.label, e.rationale) for e in found] == [("yes", None), ("no", (True,))]
     with pytest.raises(CorpusError, match="it has mood, review, why"):

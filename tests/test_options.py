@@ -57,7 +57,7 @@ def test_a_name_that_is_given_twice_is_refused(
         explain(pure, TEXTS, ["attention", "attention"])
     with pytest.raises(MeasureError, match="the map 'attention' is given twice"):
         faithfulness(pure, TEXTS, ["attention", "attention"])
-    (tmp_path / "ranks.csv").write_text("token,rank\nsoup,1\nthe,2\nsoup,3\n")
+    (tmp_path / "ranks.csv").write_text("token,rank\nsoup,1\nthe,2\nsoup,3\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"ranks\.csv:4: the token \d+ is listed already"):
         load_ranks(tmp_path / "ranks.csv", pure.tokenizer, len(pure.tokenizer))
     kinds = ["measure", str(model), "bistro:test", "--kind", "a=no", "--kind", "a=not"]
@@ -112,7 +112,7 @@ def test_judging_says_in_which_precision_the_maps_were_made(pure: LoadedModel) -
 
 
 def test_what_maps_are_made_with_is_refused_without_a_model(tmp_path: Path) -> None:
-    (tmp_path / "s.jsonl").write_text('{"text": "fine soup", "scores": [1, 0]}\n')
+    (tmp_path / "s.jsonl").write_text('{"text": "fine soup", "scores": [1, 0]}\n', encoding="utf-8")
     texts = [Example("fine soup", rationale=(True, False))]
     judged = plausibility(texts, scores=[tmp_path / "s.jsonl"], judging=Judging(resamples=2))
     assert "s" in set(judged["plausibility"]["map"])
@@ -123,7 +123,7 @@ def test_what_maps_are_made_with_is_refused_without_a_model(tmp_path: Path) -> N
 
 
 def test_kinds_and_frequencies_that_no_measure_reads_are_refused(pure: LoadedModel, tmp_path: Path) -> None:
-    (tmp_path / "ranks.csv").write_text("token,rank\nsoup,1\n")
+    (tmp_path / "ranks.csv").write_text("token,rank\nsoup,1\n", encoding="utf-8")
     with pytest.raises(MeasureError, match="reads kinds; leave it out, or ask for heads, mixing, norms"):
         measure(pure, TEXTS, ["sim"], Options(kinds={"a": ["soup"]}))
     with pytest.raises(MeasureError, match="no measure that is asked for reads frequencies; leave it out, or ask for frequency"):

@@ -35,11 +35,11 @@ def here(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paths")
     rows = [("the soup was cold", "negative"), ("we loved the bread", "positive")] * 8
     lines = [f'{text} {number},{label},"{" ".join("1" * (len(text.split()) + 1))}"' for number, (text, label) in enumerate(rows)]
-    (folder / "texts.csv").write_text("\n".join(["text,label,why", *lines]) + "\n")
-    (folder / "vectors.txt").write_text("soup 1 0 0 0\nbread 0 1 0 0\n")
-    (folder / "ranks.csv").write_text("token,rank\nsoup,1\nbread,2\n")
+    (folder / "texts.csv").write_text("\n".join(["text,label,why", *lines]) + "\n", encoding="utf-8")
+    (folder / "vectors.txt").write_text("soup 1 0 0 0\nbread 0 1 0 0\n", encoding="utf-8")
+    (folder / "ranks.csv").write_text("token,rank\nsoup,1\nbread,2\n", encoding="utf-8")
     scores = [{"text": f"{text} {n}", "scores": [0.5] * (len(text.split()) + 1)} for n, (text, _) in enumerate(rows)]
-    (folder / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scores))
+    (folder / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scores), encoding="utf-8")
     (folder / "model").symlink_to(model)
     measure(model, folder / "texts.csv", ["sim"], out=folder / "results")
     return folder

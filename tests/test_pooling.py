@@ -36,9 +36,9 @@ OLD = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": False}
 def pooling_files(folder: Path, config: object, path: str = "1_Pooling", modules: object = None) -> Path:
     """The files of sentence-transformers in a folder."""
     (folder / path).mkdir(parents=True, exist_ok=True)
-    (folder / path / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    (folder / path / "config.json").write_text(config if isinstance(config, str) else json.dumps(config), encoding="utf-8")
     listed = [{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": path, "type": "any.where.Pooling"}]
-    (folder / "modules.json").write_text(json.dumps(listed if modules is None else modules))
+    (folder / "modules.json").write_text(json.dumps(listed if modules is None else modules), encoding="utf-8")
     return folder
 
 
@@ -117,7 +117,7 @@ def test_where_the_pooling_lies_is_read_from_modules_json_and_guessed_without_it
 @pytest.mark.parametrize("broken", ["{", "[]", "7", '{"pooling_mode": 3, "pooling_mode_mean_tokens": false}', "[" * 100_000])
 def test_files_that_make_no_sense_are_as_absent(tmp_path: Path, broken: str) -> None:
     assert declared_pooling(str(pooling_files(tmp_path, broken))) is None
-    (tmp_path / "modules.json").write_text(broken)
+    (tmp_path / "modules.json").write_text(broken, encoding="utf-8")
     assert declared_pooling(str(tmp_path)) is None
 
 
@@ -144,7 +144,7 @@ def test_a_model_of_the_hub_is_read_from_the_cache_and_not_being_able_to_ask_is_
     cached = tmp_path / "models--someone--encoder"
     pooling_files(cached / "snapshots" / "abc", {"pooling_mode": "lasttoken"})
     (cached / "refs").mkdir()
-    (cached / "refs" / "main").write_text("abc")
+    (cached / "refs" / "main").write_text("abc", encoding="utf-8")
     assert declared_pooling("someone/encoder") == Declared(("lasttoken",), "1_Pooling/config.json")
     assert asked == []
     assert declared_pooling("someone/other") is None
@@ -281,7 +281,7 @@ def test_a_pooling_that_is_not_supported_is_said_and_the_default_taken(
 ) -> None:
     folder = pooling_files(saved(bare("bert").module.float(), tmp_path / "model"), {"pooling_mode": "max"})
     texts = tmp_path / "texts.csv"
-    texts.write_text("text,label\n" + "".join(f'"{e.text}",{e.label}\n' for e in TEXTS))
+    texts.write_text("text,label\n" + "".join(f'"{e.text}",{e.label}\n' for e in TEXTS), encoding="utf-8")
     assert main(["measure", str(folder), str(texts), "-m", "class_cones", "-o", str(tmp_path / "out")]) == 0
     note = f"{folder} pools by max (1_Pooling/config.json), which is not supported: measured is the default of a model"
     assert f"conoscope: {note}" in capsys.readouterr().err

@@ -5,13 +5,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModel
 
 from conoscope.card import described
 from conoscope.corpora import Example
 from conoscope.joining import differences
 from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import Options, measure, merge
-from conoscope.provenance import of_model
+from conoscope.provenance import notes_of, of_model
 from conoscope.result import read_provenance
 from conoscope.settings import Training
 
@@ -100,3 +102,27 @@ def test_results_of_before_and_other_weights_are_told_apart_as_ever(folder: Path
     assert differences(before, found) is None
     other = {**found, "model": {**found["model"], "hash": "other"}}
     assert differences(found, other, ("model",)) == f"model hash {found['model']['hash']}, not other"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("bert", {}, []),
+        ("gpt2", {}, []),
+        ("llama", {"num_key_value_heads": 4}, ["keys are taken after rotary positions"]),
+        (
+            "llama",
+            {"num_key_value_heads": 2},
+            ["keys are taken after rotary positions", "2 key and value heads serve 4 query heads"],
+        ),
+        ("modernbert", {}, ["keys are taken after rotary positions"]),
+        ("roformer", {}, ["keys are taken after rotary positions"]),
+        ("gptj", {"rotary_dim": 4}, ["keys are taken after rotary positions"]),
+    ],
+)
+def test_notes_are_of_what_the_model_has(name: str, more: dict[str, int], expected: list[str]) -> None:
+    shape = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 32, "vocab_size": 40}
+    config = AutoConfig.for_model(name, **{**shape, **more}, num_labels=2, pad_token_id=0)
+    with torch.device("meta"):
+        module = AutoModel.from_config(config)
+    assert notes_of(LoadedModel(module, None, name)) == expected  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -301,12 +302,11 @@ def test_a_page_that_was_there_stays_when_writing_fails(tmp_path: Path, monkeypa
     report(source, target)
     before = target.read_text(encoding="utf-8")
 
-    def full(self: Path, *_: object, **__: object) -> int:
-        self.touch()
+    def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OutputError, match="No space left on device"):
         report(source, target)
     assert target.read_text(encoding="utf-8") == before
-    assert not list(tmp_path.glob("*.part"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "words.jsonl"]

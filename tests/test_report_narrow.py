@@ -105,7 +105,9 @@ def test_every_figure_keeps_its_marks_panels_and_legend_at_the_width_of_a_teleph
 
 
 def _plain(found: Any) -> Any:
-    """Titles are the same wherever their lines are broken."""
+    """Titles and labels are the same wherever their lines are broken."""
+    if isinstance(found, list):
+        return sorted(text.replace(" ", "") for text in found)
     return found.replace(" ", "") if isinstance(found, str) else found
 
 

@@ -20,6 +20,7 @@ from conoscope.shared_arguments import (
     weight,
 )
 from conoscope.terminal import Parser
+from conoscope.textfiles import readable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("train on the built-in corpus, measure, print tables, write the report", "conoscope demo"),
@@ -184,7 +185,7 @@ def _report_options(command: argparse.ArgumentParser) -> None:
         "shown side by side, under names that you may give, as in before=out-1/ after=out-2/",
     )  # fmt: skip
     command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="the page to write")
-    command.add_argument("--title", help="of the page; default what was measured")
+    command.add_argument("--title", type=readable, help="of the page; default what was measured")
 
 
 def _figure_options(command: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 import argparse
 
 from conoscope.shared_arguments import data_options, pool_option, positive, seed
+from conoscope.textfiles import readable
 
 CORPUS = "a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT"
 MODEL = "a folder written by conoscope train or save_pretrained, or a Hub id"
@@ -12,7 +13,7 @@ def explain_options(command: argparse.ArgumentParser) -> None:
     """Maps of a text, or of every text of a corpus."""
     command.add_argument("model", help=MODEL)
     command.add_argument("corpus", nargs="?", help=f"{CORPUS}; or give --words")
-    command.add_argument("--words", metavar="TEXT", help="explain this one text, and print a table")
+    command.add_argument("--words", type=readable, metavar="TEXT", help="explain this one text, and print a table")
     command.add_argument("-o", "--out", metavar="FILE", help="write JSON lines here, one example a line")
     _making_options(command)
 

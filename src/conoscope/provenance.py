@@ -8,6 +8,7 @@ from typing import Any
 
 from conoscope.corpora.base import PEOPLE, Corpus
 from conoscope.loading import LoadedModel
+from conoscope.textfiles import readable
 
 SETTINGS = ("checkpoint", "vectors", "seed", "entropy_penalty", "rationale_penalty", "lagrange_penalty")
 """What is told of how a model was trained, beside its preset, its shape and what came of it."""
@@ -20,7 +21,7 @@ SHAPE = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_at
 def of_model(loaded: LoadedModel) -> dict[str, Any]:
     """What a model is, the hash of its weights, and how it was trained where that is known."""
     return {
-        "name": loaded.name,
+        "name": readable(loaded.name),
         "class": type(loaded.module).__name__,
         "type": loaded.module.config.model_type,
         "hash": loaded.digest(),
@@ -78,4 +79,4 @@ def notes_of(loaded: LoadedModel) -> list[str]:
 
 def command() -> str:
     """The command line that we were called with."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return shlex.join([Path(sys.argv[0]).name, *map(readable, sys.argv[1:])])

@@ -53,11 +53,11 @@ class Sample(Statistic):
             raise ValueError("samples of different sizes do not add up")
         if not len(other.groups):
             return self
-        parts = (torch.cat((getattr(self, name), getattr(other, name))) for name in ("groups", "ranks", "values"))
+        groups, ranks, values = (torch.cat((getattr(self, name), getattr(other, name))) for name in ("groups", "ranks", "values"))
         # A sample of an earlier version may hold names alone where this one holds the beginnings of texts as well.
         width = max(self.names.shape[1], other.names.shape[1])
         names = [torch.nn.functional.pad(found, (0, width - found.shape[1])) for found in (self.names, other.names)]
-        return type(self)(self.limits, *parts, torch.cat(names))._chosen()
+        return type(self)(self.limits, groups, ranks, values, torch.cat(names))._chosen()
 
     def _chosen(self) -> Self:
         chosen = choose(self.groups, self.ranks, self.limits.tolist(), self.values)

@@ -4,16 +4,17 @@ import argparse
 from typing import Any
 
 from conoscope.bounds import COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
+from conoscope.textfiles import readable
 
 
 def data_options(command: argparse.ArgumentParser) -> None:
     """Where corpora lie, and the columns of a file."""
     command.add_argument("--data-dir", metavar="DIR", help="the folder of downloaded corpora; default $CONOSCOPE_DATA or a cache")
     columns = command.add_argument_group("columns, for a .csv, .tsv, .jsonl or .parquet file or a data set of the Hub")
-    columns.add_argument("--text", default="text", metavar="NAME", help="the texts")
-    columns.add_argument("--pair", metavar="NAME", help="the second texts of pairs")
-    columns.add_argument("--label", metavar="NAME", help="the labels (a column called label is found by itself)")
-    columns.add_argument("--rationale", metavar="NAME", help='a flag for each whitespace word: "0 1 1"')
+    columns.add_argument("--text", default="text", type=readable, metavar="NAME", help="the texts")
+    columns.add_argument("--pair", type=readable, metavar="NAME", help="the second texts of pairs")
+    columns.add_argument("--label", type=readable, metavar="NAME", help="the labels (a column called label is found by itself)")
+    columns.add_argument("--rationale", type=readable, metavar="NAME", help='a flag for each whitespace word: "0 1 1"')
 
 
 def _number(bounds: Bounds, text: str) -> Any:
@@ -69,7 +70,7 @@ class Named(argparse.Action):
 
 def kind(text: str) -> tuple[str, tuple[str, ...]]:
     """A kind of token: a name, and its words."""
-    name, _, words = text.partition("=")
+    name, _, words = readable(text).partition("=")
     if not name.isidentifier() or not words.split():
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=WORDS, such as negation='not no never'")
     return name, tuple(words.split())

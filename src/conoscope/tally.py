@@ -23,7 +23,7 @@ from conoscope.quantities.class_maps import heads_of
 from conoscope.samples import Sample
 from conoscope.statistics import Statistic
 from conoscope.waiting import Waiting
-from conoscope.writing import atomic, spelt, write_text
+from conoscope.writing import atomic, write_text
 
 FORMAT = 2
 
@@ -175,7 +175,7 @@ class Tally:
             tensors |= {f"{number}/{name}": tensor.cpu().contiguous() for name, tensor in sums.state().items()}
         needs = [{"statistic": need.statistic, "quantity": need.quantity, "options": dict(need.options)} for need in self.needs]
         with atomic(folder / "tally.safetensors") as beside:
-            save_file(tensors, spelt(beside))
+            save_file(tensors, beside)
         write_text(folder / "tally.json", json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
 
     @classmethod
@@ -183,7 +183,7 @@ class Tally:
         """Read what `save` wrote."""
         try:
             described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
-            return cls._described(described, load_file(spelt(folder / "tally.safetensors")))
+            return cls._described(described, load_file(folder / "tally.safetensors"))
         except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
             raise OutputError(
                 f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"

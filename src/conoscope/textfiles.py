@@ -16,7 +16,7 @@ from typing import IO, cast
 from conoscope.errors import DataError
 
 REPLACED = "bytes that are not UTF-8, replaced"
-_ESCAPED = re.compile(r"[\udc80-\udcff]")
+_ESCAPED = re.compile(r"[\udc80-\udcff]+")
 
 
 def lines(path: Path, notes: Counter[str], member: str = "") -> Iterator[str]:
@@ -39,11 +39,16 @@ def decoded(content: bytes, notes: Counter[str]) -> str:
 
 def mended(text: str, notes: Counter[str]) -> str:
     """A text that can be written again: what was not UTF-8 is replaced and counted."""
-    escaped = 0 if text.isascii() else len(_ESCAPED.findall(text))
+    escaped = 0 if text.isascii() else sum(map(len, _ESCAPED.findall(text)))
     if not escaped:
         return text
     notes[REPLACED] += escaped
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def readable(name: str) -> str:
+    """A name from the command line or the disk as text: what the locale could not read is read as UTF-8."""
+    return _ESCAPED.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), name)
 
 
 @contextmanager

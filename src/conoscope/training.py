@@ -43,7 +43,7 @@ from conoscope.scores import accuracy, macro_f1, per_class
 from conoscope.settings import Training
 from conoscope.terminal import complain, say
 from conoscope.weights import BACKEND
-from conoscope.writing import make_folder, move_into, write_text
+from conoscope.writing import make_folder, move_into, refuse_unspelt, write_text
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -71,6 +71,7 @@ def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | Non
     learned = corpora["train"]
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
+    refuse_unspelt(Path(out))
     with _checkpoints(Path(out), chosen.resume) as checkpoints:
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen)

@@ -4,7 +4,6 @@ What is written comes to lie beside the target first and takes its place at once
 was there before.
 """
 
-import errno
 import os
 import secrets
 import shutil
@@ -87,12 +86,10 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
-def spelt(path: str | Path) -> str:
-    """A path for libraries that take it in UTF-8 alone: in an ASCII locale Python spells what is not ASCII by its bytes."""
-    try:
-        return os.fsencode(path).decode("utf-8")
-    except UnicodeDecodeError:
-        raise OSError(errno.EILSEQ, "its name is not UTF-8") from None
+def refuse_unspelt(folder: Path) -> None:
+    """Refuse a folder whose name a tokenizer could not be saved under: it takes UTF-8, and an ASCII locale has none."""
+    if str(folder) != os.fsencode(folder).decode("utf-8", "replace"):
+        raise OutputError(f"no tokenizer can be saved under {folder} in this locale; give -o a plain name, or set PYTHONUTF8=1")
 
 
 def _flush(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
 from conoscope.errors import CorpusError, one_of
-from conoscope.textfiles import is_there, told
+from conoscope.textfiles import is_there, readable, told
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,12 @@ def read_file(path: Path, columns: Columns) -> Corpus:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
     wanted = columns.within(there, str(path))
     labels, size = scan(rows(path, Notes()), str(path), wanted.label)
+    name = readable(path.name)
 
     def read(notes: Notes) -> Iterator[Example]:
-        return (example(row, wanted, f"{path}:{line}", f"{path.name}:{line}") for line, row in rows(path, notes))
+        return (example(row, wanted, f"{path}:{line}", f"{name}:{line}") for line, row in rows(path, notes))
 
-    return Corpus(path.name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
+    return Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
 
 
 def _fingerprint(path: Path, columns: Columns) -> str:

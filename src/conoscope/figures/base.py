@@ -12,7 +12,7 @@ A caption says nothing of marks that are not drawn. It has three parts:
 `Figure.caption_of(spec(chart))` is the caption of one chart; `Figure.caption` is all that a caption may say, without notes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -97,15 +97,16 @@ def figure(
 
     def enter(draw: Draw) -> Draw:
         name = draw.__name__.replace("_", "-")
-        drawn = _themed(draw, name)
-        FIGURES[name] = Figure(name, needs, question, drawn, marks or {}, _themed(narrow, name) if narrow else None)
+        drawn = _themed(draw, name, question)
+        FIGURES[name] = Figure(name, needs, question, drawn, marks or {}, _themed(narrow, name, question) if narrow else None)
         return drawn
 
     return enter
 
 
-def _themed(draw: Draw, name: str) -> Draw:
-    """The same drawing with the theme, and with the figure's name in its chart: a page of it knows its title and caption."""
+def _themed(draw: Draw, name: str, question: str) -> Draw:
+    """The same drawing with the theme, and with the figure's name in its chart: a page of it knows its title and caption. Figures
+    of classes say which vector of a text they are of."""
 
     @wraps(draw)
     def drawn(tables: Tables) -> Chart | None:
@@ -113,9 +114,22 @@ def _themed(draw: Draw, name: str) -> Draw:
         if chart is None:
             return None
         told = chart.usermeta if isinstance(chart.usermeta, dict) else {}
-        return themed(chart).properties(usermeta={**told, "figure": name})
+        notes = [*told.get("notes", ()), *(_vectors(tables) if question == "classes" else ())]
+        return themed(chart).properties(usermeta={**told, **({"notes": notes} if notes else {}), "figure": name})
 
     return drawn
+
+
+def _vectors(tables: Tables) -> Iterator[str]:
+    """Which vector of a text was analysed, where the runs say it."""
+    if "runs" not in tables or "vector" not in tables["runs"]:
+        return
+    known = tables["runs"].dropna(subset="vector")
+    if known["vector"].nunique() == 1:
+        yield f"The vector of a text is {known['vector'].iloc[0]}."
+    elif len(known):
+        each = "; ".join(f"{run}: {vector}" for run, vector in zip(known["run"], known["vector"], strict=True))
+        yield f"The vector of a text differs between runs ({each})."
 
 
 def figure_in(spec: Mapping[str, Any]) -> Figure | None:

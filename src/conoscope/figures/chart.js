@@ -201,11 +201,11 @@
         return { direction: "horizontal", gradientLength: Math.min(160, this.room - 40), ...channel.legend, orient };
       }
       const widest = this.widest(channel.field);
-      const small = widest + SYMBOL > this.room;
+      const long = widest + SYMBOL > this.space;
       const columns = Math.max(1, Math.floor(this.space / (widest + SYMBOL)));
       return {
         ...channel.legend, orient: "bottom", direction: "vertical", columns: Math.min(columns, channel.legend?.columns ?? columns),
-        ...(small ? { labelFontSize: 10 } : {}),
+        ...(long ? { labelFontSize: 11, labelExpr: this.brokenNames(channel.field, "legend", this.space - SYMBOL) } : {}),
       };
     }
 
@@ -216,21 +216,27 @@
     }
 
     brokenLabels(channel) {
-      if (!this.broken.has(channel.field)) {
-        const lines = this.names[channel.field].map((name) => wrapped(name, 0.42 * this.room, 11));
-        const [known, broken] = [`names_${this.broken.size}`, `lines_${this.broken.size}`];
-        const params = [{ name: known, value: this.names[channel.field] }, { name: broken, value: lines }];
-        const most = Math.max(...lines.map((one) => one.length));
-        this.broken.set(channel.field, { params, most, labelExpr: `${broken}[indexof(${known}, datum.label)]` });
-      }
-      const { labelExpr } = this.broken.get(channel.field);
+      const labelExpr = this.brokenNames(channel.field, "axis", 0.42 * this.room);
       return { ...channel, axis: { ...channel.axis, labelExpr, labelFontSize: 11, labelLineHeight: 12 } };
+    }
+
+    // An expression that gives the lines of a name; names and lines are data of the chart, not code.
+    brokenNames(field, place, width) {
+      const key = `${field} ${place}`;
+      if (!this.broken.has(key)) {
+        const lines = this.names[field].map((name) => wrapped(name, width, 11));
+        const [known, broken] = [`names_${this.broken.size}`, `lines_${this.broken.size}`];
+        const params = [{ name: known, value: this.names[field] }, { name: broken, value: lines }];
+        const most = Math.max(...lines.map((one) => one.length));
+        this.broken.set(key, { params, most, labelExpr: `${broken}[indexof(${known}, datum.label)]` });
+      }
+      return this.broken.get(key).labelExpr;
     }
 
     // The step of rows whose names have several lines.
     tall(node) {
       if (!isPanel(node) || typeof node.height === "number") return 0;
-      const most = [node, ...(node.layer ?? [])].map((part) => this.broken.get(part.encoding?.y?.field)?.most ?? 0);
+      const most = [node, ...(node.layer ?? [])].map((part) => this.broken.get(`${part.encoding?.y?.field} axis`)?.most ?? 0);
       return Math.max(...most) > 1 ? Math.max(node.height?.step ?? 20, 12 * Math.max(...most) + 8) : 0;
     }
   }

@@ -30,7 +30,7 @@ OTHER = "other classes"
 ANSWERS = {"right": 0.7, "wrong": 0.0}
 """How full the mark of an example is, by what the model answers."""
 MARKS = {
-    "example": "A mark is what the classifier reads of one example; colour and shape are its class.",
+    "example": "A mark is the vector of one example; colour and shape are its class.",
     "wrong": "Hollow marks are examples for which the model answers another class.",
     "shared": f"Of more than {CLASSES} classes those with fewest examples share a grey mark.",
 }
@@ -76,14 +76,14 @@ def _plane(tables: Tables, projection: str) -> Chart | None:
         header = f"layer {layer} ({part['share'].iloc[0]:.0%})"
         title = [runs[run], header] if len(runs) > 1 else header
         charts.append(_panel(part, marks).properties(width=SIDE, height=SIDE, title=title))
-    left = {run: sorted(set(map(int, part["layer"])) - chosen[run]) for run, part in frame.groupby("run", sort=False)}
+    left = {run: sorted(set(map(int, frame["layer"][frame["run"] == run])) - chosen[run]) for run in runs_of(frame)}
     columns = next((count for count in (4, 3) if len(charts) % (count * len(runs)) == 0), COLUMNS)
     return noted(alt.concat(*charts, columns=columns, spacing=14), _left_out({runs[run]: found for run, found in left.items()}))
 
 
 def _layers(frame: "pd.DataFrame") -> dict[str, set[int]]:
     """The layers of each run that are drawn: all, or so many, evenly chosen with the last among them, as there is room for."""
-    parts = dict(iter(frame.groupby("run", sort=False)))
+    parts = {run: frame[frame["run"] == run] for run in runs_of(frame)}
     if len(frame) <= POINTS:
         return {run: set(map(int, part["layer"])) for run, part in parts.items()}
     found = {}
@@ -157,7 +157,7 @@ def _panel(part: "pd.DataFrame", marks: _Marks) -> Chart:
     )
     x, y = (alt.Scale(domain=ends, nice=False, zero=False) for ends in _ends(points))
     bare: dict[str, Any] = {"tickCount": 3, "grid": False, "format": "~r", "labelFontSize": 10, "labelFlush": False}
-    known = [name for name in marks.examples if name != "key"]
+    known = [str(name) for name in marks.examples if name != "key"]
     told = [alt.Tooltip("gold:N", title="class"), alt.Tooltip("predicted:N", title="the model's answer"), "example:N"]
     if marks.examples["text"].any():
         told.append("text:N")

@@ -40,7 +40,7 @@ RANGES = {
 def class_cones(tables: Tables) -> Chart | None:
     """Cosines of examples with the direction of each class, around the mean of all these directions.
 
-    Of what the classifier reads in the last layer: cos(u - m, r - m), with u the unit vector of an example, r the direction of a
+    Of the vectors of texts in the last layer: cos(u - m, r - m), with u the unit vector of an example, r the direction of a
     class and m the mean of the directions of all classes, which takes out what all classes share. Above 0 an example lies to the
     side of that class, below 0 to that of the others. Where a class's own examples stand clear above the others, its direction
     tells it. No example is scored with a direction that it helped to make: directions are means of the other half of the corpus,

@@ -51,16 +51,17 @@ def _sites(frame: "pd.DataFrame") -> "pd.DataFrame":
 def without_repeated_input(frame: "pd.DataFrame", column: str = "value") -> "pd.DataFrame":
     """Without the site `input` of the runs in which it repeats, in every layer, the hidden states of the layer before."""
     whole = frame[frame["head"].isna()]
-    read, left = ({tuple(key): value for *key, value in _by_layer(whole, site, column)} for site in ("input", "hidden"))
+    read, left = (_by_layer(whole, site, column) for site in ("input", "hidden"))
     new = {
         run for (run, layer), value in read.items() if not math.isclose(value, left.get((run, layer - 1), math.nan), rel_tol=1e-4)
     }
     return frame[(frame["site"] != "input") | frame["run"].isin(new)]
 
 
-def _by_layer(frame: "pd.DataFrame", site: str, column: str) -> "zip[tuple[str, int, float]]":
+def _by_layer(frame: "pd.DataFrame", site: str, column: str) -> dict[tuple[str, int], float]:
     rows = frame[frame["site"] == site]
-    return zip(rows["run"], rows["layer"].astype(int), rows[column].astype(float), strict=True)
+    keys = zip(map(str, rows["run"]), map(int, rows["layer"]), strict=True)
+    return dict(zip(keys, map(float, rows[column]), strict=True))
 
 
 @figure(

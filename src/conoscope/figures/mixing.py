@@ -152,9 +152,9 @@ def frequency(tables: Tables) -> Chart | None:
         lambda by: "" if frame["by"].nunique() < 2 else f", ranks of {'a file' if by == 'file' else 'the corpus'}"
     )
     frame = frame.assign(dash=frame["what"].map(named), panel=frame["tokens"].map(counted) + ranks)
-    if _same(frame):
-        frame = frame[frame["tokens"] == "all"].assign(panel="all tokens, of which none are special")
-    return curve(tables, frame, "Spearman's correlation", (-1, 1))
+    same = _same(frame)
+    chart = curve(tables, frame[frame["tokens"] == "all"] if same else frame, "Spearman's correlation", (-1, 1))
+    return noted(chart, "Special tokens make no difference here.") if same and chart is not None else chart
 
 
 def _same(frame: "pd.DataFrame") -> bool:

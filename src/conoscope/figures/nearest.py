@@ -92,7 +92,7 @@ def _told(drawn: "pd.DataFrame", of: str) -> list[Any]:
     import altair as alt
 
     bounds = ["share", *(name for name in ("low", "high") if drawn[name][drawn["of"] == of].notna().any())]
-    told = [alt.Tooltip("what", title="share of"), alt.Tooltip("kind", title="direction")]
+    told: list[Any] = [alt.Tooltip("what", title="share of"), alt.Tooltip("kind", title="direction")]
     told += [alt.Tooltip(f"{name}:Q", format=".3f") for name in bounds]
     if of == PERMUTED and "p" in drawn:
         told.append(alt.Tooltip("observed:Q", title="the same of the true labels", format=".3f"))

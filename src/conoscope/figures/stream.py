@@ -84,9 +84,9 @@ def kurtosis(tables: Tables) -> Chart | None:
     marks={"line": "Where the line leaves 0, layers begin to tell the classes along the directions of the last one."},
 )
 def class_path(tables: Tables) -> Chart | None:
-    """How much nearer what is classified is to the last layer's direction of its own class than to those of the others.
+    """How much nearer a text's vector is to the last layer's direction of its own class than to those of the others.
 
-    Mean cosine of what the classifier reads, in each layer, with the mean direction that its class has in the last layer, minus
+    Mean cosine of a text's vector, in each layer, with the mean direction that its class has in the last layer, minus
     the mean cosine with the directions of the other classes: what all classes share is out of it. Directions are taken from the
     other half of the corpus. Both cosines are told on hovering. No interval is known.
     """

@@ -1,6 +1,6 @@
 """Studies: published tables and claims, run again with several seeds, and judged.
 
->>> from conoscope.studies import reproduce
+>>> from conoscope.studies.reproducing import reproduce
 >>> reproduce("fosse-table-1", "out/table-1")
 """
 
