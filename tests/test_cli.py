@@ -82,6 +82,7 @@ def test_measure_prints_tables_and_writes_parquet_csv_and_provenance(
         "seed": 0,
         "options": "",
         "fingerprint": "",
+        "marked_by": "grammar",
     }
     assert provenance["corpus"] == expected
     assert provenance["seen"]["examples"] == 20

@@ -324,7 +324,10 @@ def test_who_reads_is_told_by_the_wiring_and_else_by_cls() -> None:
     real = torch.tensor([[True, True, True], [True, True, False]])
     batch = Batch.of_ids(torch.ones(2, 3, dtype=torch.long), real, at=torch.tensor([1, -1]))
     assert readers_of(batch, "first").tolist() == [[1, 0, 0], [1, 0, 0]]
-    assert readers_of(batch, "last").tolist() == [[0, 1, 0], [0, 1, 0]]  # where the model reads the class, or else the last
+    assert readers_of(batch, "last").tolist() == [[0, 0, 1], [0, 1, 0]]
+    found = replace(batch, cls=torch.tensor([1, 0]), reads=True)
+    assert readers_of(found, "last").tolist() == [[0, 1, 0], [1, 0, 0]]  # where the model was found to read the class
+    assert readers_of(found, "last", asked=True).tolist() == [[0, 0, 1], [0, 1, 0]]
     assert readers_of(batch, "last", asked=True).tolist() == [[0, 0, 1], [0, 1, 0]]
     torch.testing.assert_close(readers_of(batch, "mean"), torch.tensor([[1 / 3] * 3, [0.5, 0.5, 0]]))
     assert readers_of(batch, None).tolist() == [[0, 1, 0], [0.5, 0.5, 0]]

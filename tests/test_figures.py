@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from architectures import tiny
 from conoscope.cli import main
 from conoscope.corpora import Example
 from conoscope.figures import FIGURES, ORDER, QUESTIONS
 from conoscope.figures.positions import positions
-from conoscope.loading import LoadedModel
+from conoscope.loading import LoadedModel, load_model
 from conoscope.pipeline import measure
+from conoscope.tokenizer import build_tokenizer
 
 HEADS = {".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG", ".html": b"<!DOCTYPE html>", ".json": b"{"}
 
@@ -58,7 +60,9 @@ def test_the_figure_of_capacity_is_of_three_classes_or_more_and_shows_the_last_l
     assert main(["figure", "capacity", str(tmp_path / "two"), "-o", str(tmp_path / "capacity.json")]) == 2
     assert "there is nothing to draw capacity from" in capsys.readouterr().err
     texts = [*texts, Example("the bill was high", "dear")]
-    measure(pure, texts, ["capacity"], out=tmp_path / "out")
+    module = tiny("bert")
+    module.config.id2label = {0: "negative", 1: "positive", 2: "dear"}
+    measure(load_model(module, build_tokenizer(example.text for example in texts)), texts, ["capacity"], out=tmp_path / "out")
     assert main(["figure", "capacity", str(tmp_path / "out"), "-o", str(tmp_path / "capacity.json")]) == 0
     spec = json.loads((tmp_path / "capacity.json").read_text(encoding="utf-8"))
     assert [layer["encoding"]["y"]["field"] for layer in spec["layer"]] == ["value", "simplex", "random", "value"]

@@ -563,7 +563,7 @@ def test_thresholds_are_given_by_name() -> None:
     assert thresholds(["open.entropy=0.7", "closed.special=.5"]) == Thresholds(open_entropy=0.7, closed_special=0.5)
     with pytest.raises(MeasureError, match=r"no threshold 'open.wide'; known thresholds: closed.cell, closed.special, cluster"):
         thresholds(["open.wide=3"])
-    with pytest.raises(MeasureError, match=r"the threshold 'open.entropy=much' has no number; give one"):
+    with pytest.raises(MeasureError, match=r"the threshold 'open.entropy=much' has no number from 0; give one"):
         thresholds(["open.entropy=much"])
 
 

@@ -81,7 +81,7 @@ def test_every_count_of_what_was_seen_is_added_and_one_that_a_part_lacks_is_not_
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (of("2/2", pool={"vector": "mean"}), "pool None, not"),
+        (of("2/2", pool={"vector": "mean", "by": "--pool"}), "pool None, not"),
         (of("2/2", model={"name": "m", "hash": "2"}), "model hash 1, not 2"),
         (of("2/2", options={"limit": 3}), "options limit None, not 3"),
         (of("1/2"), "shard 1/2 is there twice"),

@@ -296,7 +296,7 @@ def test_explain_writes_a_line_for_each_example(model: Path, tmp_path: Path, cap
     assert capsys.readouterr().out == f"9 examples explained; written to {out}\n"
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [row["id"] for row in rows] == [e.id for e in load_corpus("bistro:test").first(9)]
-    assert list(rows[0]) == ["id", "text", "pair", "words", "label", "rationale", "model", "predicted", "maps"]
+    assert list(rows[0]) == ["id", "text", "pair", "words", "label", "rationale", "marked_by", "model", "predicted", "maps"]
     assert all(len(row["maps"]["norms"]) == len(row["words"]) == len(row["text"].split()) for row in rows)
     assert [path.name for path in tmp_path.iterdir()] == ["scores.jsonl"]
 

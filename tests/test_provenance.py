@@ -120,9 +120,9 @@ def test_results_of_before_and_other_weights_are_told_apart_as_ever(folder: Path
         ("gptj", {"rotary_dim": 4}, ["keys are taken after rotary positions"]),
     ],
 )
-def test_notes_are_of_what_the_model_has(name: str, more: dict[str, int], expected: list[str]) -> None:
+def test_notes_are_of_what_the_model_has(name: str, more: dict[str, int], expected: list[str], pure: LoadedModel) -> None:
     shape = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 32, "vocab_size": 40}
     config = AutoConfig.for_model(name, **{**shape, **more}, num_labels=2, pad_token_id=0)
     with torch.device("meta"):
         module = AutoModel.from_config(config)
-    assert notes_of(LoadedModel(module, None, name)) == expected  # type: ignore[arg-type]
+    assert notes_of(LoadedModel(module, pure.tokenizer, name)) == expected

@@ -205,7 +205,7 @@ class Capture:
             self._refuse_unseen(log, states)
             if is_sound(log, states, batch.real):
                 return find_wiring(log, states, batch.real)
-        raise OverflowedError(type(self.module).__name__, "random tokens", self.module.dtype)
+        raise OverflowedError.of(type(self.module).__name__, "random tokens", self.module.dtype)
 
     def _refuse_unseen(self, log: Log, states: Sequence[Tensor]) -> None:
         name, layers = type(self.module).__name__, len(log.attentions)

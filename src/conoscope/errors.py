@@ -47,11 +47,13 @@ class CaptureError(ModelError):
 class OverflowedError(ModelError):
     """A model that leaves NaN, infinity or numbers too large to be multiplied: what is read from it would be made up."""
 
-    def __init__(self, model: str, text: str, dtype: object) -> None:
+    @classmethod
+    def of(cls, model: str, text: str, dtype: object) -> "OverflowedError":
+        """Of a model that answers a text so in this precision, with the next that has more room."""
         precision = str(dtype).removeprefix("torch.")
         wider = {"float16": "float32", "bfloat16": "float32", "float32": "float64"}.get(precision)
         advice = "give another checkpoint" if wider is None else f"try --dtype {wider}, or another checkpoint"
-        super().__init__(f"{model} answers {text} with NaN or infinity in torch.{precision}; {advice}")
+        return cls(f"{model} answers {text} with NaN or infinity in torch.{precision}; {advice}")
 
 
 class MeasureError(ConoscopeError):

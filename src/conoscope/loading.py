@@ -107,7 +107,7 @@ class LoadedModel:
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
         if not bool(finite.all()):
             example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-            raise OverflowedError(self.name, example, self.module.dtype)
+            raise OverflowedError.of(self.name, example, self.module.dtype)
 
     def digest(self) -> str:
         """A hash of every weight and its name, of the configuration and of the tokenizer."""

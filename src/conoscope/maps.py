@@ -61,7 +61,7 @@ def _sound_tokens(module: PreTrainedModel, capture: Capture) -> Batch:
         except OverflowedError:
             if capture.wiring is None:
                 break
-    raise OverflowedError(type(module).__name__, "random tokens", module.dtype)
+    raise OverflowedError.of(type(module).__name__, "random tokens", module.dtype)
 
 
 def _few_tokens(module: PreTrainedModel, seed: int) -> Batch:

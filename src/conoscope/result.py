@@ -130,6 +130,8 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     try:
         before = read_provenance(where)
     except OutputError as error:
+        if not _is_torn(where / "provenance.json"):
+            raise
         # Alone it is the remnant of a run that could not write it.
         if there == {"provenance.json"}:
             return where
@@ -137,6 +139,18 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     if (differing := differences(before, provenance)) is not None:
         raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
     return where
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file of JSON is empty or ends too soon; what is no JSON of ours at all is somebody else's."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace").strip()
+        json.loads(text)
+    except OSError:
+        return False
+    except ValueError:
+        return not text or text.startswith("{")
+    return False
 
 
 def versions() -> dict[str, str]:

@@ -259,7 +259,7 @@ class Recorder:
         self.close()
         sound = torch.stack(self._sound).all(0)
         if not bool(sound.all()):
-            raise OverflowedError(model, self.batch.ids[int((~sound).nonzero()[0])], dtype)
+            raise OverflowedError.of(model, self.batch.ids[int((~sound).nonzero()[0])], dtype)
 
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
         """The pass is over: hand over the vector that stands for the text in each layer, and the answer."""

@@ -102,7 +102,9 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
         base.mark_tick(thickness=2.5).encode(middle),
     )
     there = [panel for panel in panels if panel in set(drawn["panel"])]
-    faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), there, columns=3 if both else 2)
+    # Names of runs in the headers need the width of two.
+    columns = 3 if both and len(runs_of(frame)) == 1 else 2
+    faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), there, columns=columns)
     faceted = faceted.resolve_scale(x="independent", xOffset="independent")
     return noted(faceted, "Of two classes the directions are opposite around their mean, so that one is drawn." if both else "")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conoscope.figures.base import DIGITS, NORMAL, Chart, Tables
+from conoscope.figures.base import NORMAL, Chart, Tables, rounded
 from conoscope.figures.marks import AXIS, below, columns_of, dashed, runs_shown, told_apart
 from conoscope.figures.panels import NARROW, WIDE, paneled
 from conoscope.figures.theme import FAINT, GRID
@@ -55,7 +55,7 @@ def curve(
     alone = len(panels) == 1
     numbers = ("value", "low", "high", "spread", "baseline")
     wanted = ["line", "dash", "dashed", "layer", *numbers, *told, *([] if alone else ["panel"])]
-    placed = placed[[name for name in wanted if name in placed]].round(DIGITS)
+    placed = rounded(placed[[name for name in wanted if name in placed]])
     width, height = WIDE if alone else NARROW
     spans = _span(placed, within)
     chart = _layered(placed, title, spans, told, Legends(list(runs.values()) if by_run else (), baseline))
