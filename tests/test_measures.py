@@ -380,7 +380,7 @@ def test_a_layer_that_cannot_be_followed_is_refused(pure: LoadedModel, monkeypat
 
 
 def test_too_much_at_once_is_one_clear_error(pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_room(*given: object) -> None:
+    def no_room(*given: object, **named: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 720000000000 bytes")
 
     monkeypatch.setattr("conoscope.pipeline.Capture.__call__", no_room)
