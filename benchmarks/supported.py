@@ -133,7 +133,12 @@ def built(name: str) -> PreTrainedModel | str:
             parameters = AutoModelForSequenceClassification.from_config(config).num_parameters()
         if parameters > LARGEST:
             return "not tried: no small shape"
-        return AutoModelForSequenceClassification.from_config(config, attn_implementation=implementation).eval()
+        built = AutoModelForSequenceClassification.from_config(config, attn_implementation=implementation).eval()
+        if not built._supports_attention_backend and built.config._attn_implementation != "eager":
+            # As load_model does: an SDPA of its own cannot be seen into (Falcon).
+            torch.manual_seed(0)
+            built = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager").eval()
+        return built
     except Exception as error:
         return f"not tried: not built from a small shape ({type(error).__name__})"
 

@@ -104,7 +104,7 @@ def value_of(node: ast.expr, known: Callable[[str], Any]) -> Any:
     return getattr(value_of(node.value, known), node.attr, None) if isinstance(node, ast.Attribute) else None
 
 
-@pytest.mark.parametrize(("code", "path"), examples())
+@pytest.mark.parametrize(("code", "path"), list(examples()))
 def test_examples_in_docstrings_name_what_is_there(code: str, path: Path) -> None:
     assert faults(code, module_of(path)) == []
 

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -352,18 +353,37 @@ def test_a_model_that_overflows_is_refused_whichever_sentence_does_it(pure: Load
         for order in (texts, texts[::-1]):
             with pytest.raises(ModelError, match=r"answers examples:\d with NaN or infinity in torch.float64; give"):
                 measure(pure, order, options=Options(batch_size=1))
-        labelled = Corpus.of([replace(example, label="negative") for example in texts])
+    finally:
+        with torch.no_grad():
+            pure.module.embedding.weight[word] = kept
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_whoever_asks_a_model_refuses_an_answer_that_is_no_number(pure: LoadedModel, bad: float) -> None:
+    """Put into the answer itself: which numbers a sum that overflows leaves depends on the processor."""
+    texts = [Example("the soup was cold", "negative"), Example("we loved the bread", "positive")]
+    labelled = Corpus.of(texts)
+    reading = pure.reading
+
+    def spoil(module: object, given: object, outputs: Any) -> Any:
+        outputs["logits"] = torch.full_like(outputs["logits"], bad)
+        return outputs
+
+    handle = pure.module.register_forward_hook(spoil)
+    try:
         for ask in (
+            lambda: measure(pure, texts),
             lambda: compare([pure], labelled),
             lambda: list(explain(pure, texts, ["gradient"])),
+            lambda: list(explain(pure, texts, ["attention"])),
             lambda: Eraser(pure, pure.batcher(labelled), 2, None).probabilities(texts),
             lambda: geometry(pure.module, pure.tokenizer, labelled),
         ):
             with pytest.raises(ModelError, match=r"answers .* with NaN or infinity in torch.float64"):
                 ask()
     finally:
-        with torch.no_grad():
-            pure.module.embedding.weight[word] = kept
+        handle.remove()
+    assert pure.reading is reading
 
 
 def test_a_layer_that_cannot_be_followed_is_refused(pure: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,9 +219,9 @@ def test_comparisons_take_nan_and_infinity(bad: float) -> None:
 
 
 def test_what_is_said_fits_the_precision() -> None:
-    assert "try --dtype float32, or" in str(OverflowedError("it", "a:1", torch.float16))
-    assert "try --dtype float64, or" in str(OverflowedError("it", "a:1", torch.float32))
-    assert "float64; give another checkpoint" in str(OverflowedError("it", "a:1", torch.float64))
+    assert "try --dtype float32, or" in str(OverflowedError.of("it", "a:1", torch.float16))
+    assert "try --dtype float64, or" in str(OverflowedError.of("it", "a:1", torch.float32))
+    assert "float64; give another checkpoint" in str(OverflowedError.of("it", "a:1", torch.float64))
 
 
 def test_on_the_command_line_it_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,8 @@ from conoscope.cli import main
 from conoscope.terminal import printable, say
 
 STEERING = "a\x1b[31mred\u202e\x07\x9b2J"
+NAME = STEERING if sys.getfilesystemencoding() == "utf-8" else STEERING.encode("ascii", "ignore").decode()
+"""As much of it as a file can be called here."""
 SOURCE = Path(conoscope.__file__).parent
 
 
@@ -54,13 +56,13 @@ def test_what_a_terminal_cannot_show_is_spelled_out_too(monkeypatch: pytest.Monk
 @pytest.fixture(scope="module")
 def steering(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A model, a file of texts, results and a record, all under names that would steer a terminal."""
-    folder = tmp_path_factory.mktemp("steering") / STEERING
+    folder = tmp_path_factory.mktemp("steering") / NAME
     folder.mkdir()
-    named = shutil.copytree(model, folder / STEERING)
-    texts = folder / f"{STEERING}.csv"
+    named = shutil.copytree(model, folder / NAME)
+    texts = folder / f"{NAME}.csv"
     rows = "".join(f'the soup was {word},{label},"0 0 0 1"\n' for word, label in (("cold", "negative"), ("good", "positive")) * 4)
     texts.write_text(f"text,label,{STEERING}\n{rows}", encoding="utf-8")
-    record = folder / f"{STEERING}.json"
+    record = folder / f"{NAME}.json"
     record.write_text(json.dumps({"study": STEERING}), encoding="utf-8")
     assert main(["measure", str(named), str(texts), "-o", str(folder / "out"), "-m", "sim", "-m", "gates"]) == 0
     return {"folder": folder, "model": named, "texts": texts, "out": folder / "out", "record": record}
@@ -74,57 +76,57 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
         "demo": [["-o", texts]],
         "train": [
             [texts, "-o", folder / "trained", "--layers", "1", "--width", "8", "--epochs", "1"],
-            [STEERING, "-o", folder / "x"],
-            [texts, "-o", folder / "y", "--from", STEERING],
-            [texts, "-o", folder / "z", "--preset", STEERING],
+            [NAME, "-o", folder / "x"],
+            [texts, "-o", folder / "y", "--from", NAME],
+            [texts, "-o", folder / "z", "--preset", NAME],
         ],
         "measure": [
-            [model, texts, "-m", "sim", "-o", folder / f"new-{STEERING}"],
-            [model, texts, "-m", STEERING],
-            [model, texts, "-m", f"sim:{STEERING}=1"],
-            [STEERING, texts],
-            [model, STEERING],
-            [model, texts, "--text", STEERING + "x"],
+            [model, texts, "-m", "sim", "-o", folder / f"new-{NAME}"],
+            [model, texts, "-m", NAME],
+            [model, texts, "-m", f"sim:{NAME}=1"],
+            [NAME, texts],
+            [model, NAME],
+            [model, texts, "--text", NAME + "x"],
             [model, texts, "-o", texts],
-            [model, texts, "--device", STEERING],
-            [model, texts, "--dtype", STEERING],
+            [model, texts, "--device", NAME],
+            [model, texts, "--dtype", NAME],
         ],
         "merge": [
-            [out, "-o", folder / f"whole-{STEERING}"],
-            [folder / STEERING, "-o", folder / "nothing"],
+            [out, "-o", folder / f"whole-{NAME}"],
+            [folder / NAME, "-o", folder / "nothing"],
             [out, out, "-o", folder / "x"],
         ],
         "explain": [
-            [model, "--words", STEERING],
-            [model, texts, "-o", folder / f"{STEERING}.jsonl"],
-            [model, texts, "--map", STEERING, "-o", "x"],
+            [model, "--words", NAME],
+            [model, texts, "-o", folder / f"{NAME}.jsonl"],
+            [model, texts, "--map", NAME, "-o", "x"],
         ],
         "plausibility": [
-            [texts, "--model", model, *columns, "--resamples", "2", "-o", folder / f"judged-{STEERING}"],
-            [texts, "--scores", folder / f"{STEERING}.txt"],
-            [texts, "--binary", STEERING],
+            [texts, "--model", model, *columns, "--resamples", "2", "-o", folder / f"judged-{NAME}"],
+            [texts, "--scores", folder / f"{NAME}.txt"],
+            [texts, "--binary", NAME],
         ],
         "faithfulness": [
-            [model, texts, "--resamples", "2", "-o", folder / f"faith-{STEERING}"],
-            [model, texts, "--erase", STEERING],
+            [model, texts, "--resamples", "2", "-o", folder / f"faith-{NAME}"],
+            [model, texts, "--erase", NAME],
         ],
-        "compare": [[model, model, "--corpus", texts, "-o", folder / f"{STEERING}-scores.csv"], [STEERING, "--corpus", texts]],
+        "compare": [[model, model, "--corpus", texts, "-o", folder / f"{NAME}-scores.csv"], [NAME, "--corpus", texts]],
         "report": [
-            [f"{STEERING}={out}", "-o", folder / f"{STEERING}.html", "--title", STEERING],
-            [STEERING],
-            [out, "-o", STEERING],
+            [f"{NAME}={out}", "-o", folder / f"{NAME}.html", "--title", NAME],
+            [NAME],
+            [out, "-o", NAME],
         ],
-        "figure": [["sim", out, "-o", folder / f"{STEERING}.json"], [STEERING, out, "-o", "x.svg"], ["sim", out, "-o", STEERING]],
+        "figure": [["sim", out, "-o", folder / f"{NAME}.json"], [NAME, out, "-o", "x.svg"], ["sim", out, "-o", NAME]],
         "gates": [
             [out],
-            [folder / STEERING],
-            [out, "--threshold", f"{STEERING}=1"],
-            [out, "--threshold", f"open.entropy={STEERING}"],
+            [folder / NAME],
+            [out, "--threshold", f"{NAME}=1"],
+            [out, "--threshold", f"open.entropy={NAME}"],
         ],
-        "corpus": [[texts, "--samples", "3"], [STEERING], [texts, "--vectors", STEERING]],
-        "fetch": [[STEERING], ["sarscov2", "--data-dir", STEERING]],
-        "reproduce": [[STEERING], ["fosse-table-1", "--record", at["record"]], ["fosse-table-1", "--quick", "-o", texts]],
-        "list": [[STEERING]],
+        "corpus": [[texts, "--samples", "3"], [NAME], [texts, "--vectors", NAME]],
+        "fetch": [[NAME], ["sarscov2", "--data-dir", NAME]],
+        "reproduce": [[NAME], ["fosse-table-1", "--record", at["record"]], ["fosse-table-1", "--quick", "-o", texts]],
+        "list": [[NAME]],
     }
 
 

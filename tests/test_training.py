@@ -381,7 +381,8 @@ def test_loggers_that_are_not_there_are_told(splits: dict[str, Corpus], tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--seeds", "3..1"], "is not a whole number from 0"),
+        (["--seeds", "3..1"], "'3..1' is not A..B with A up to B"),
+        (["--seeds", "-1"], "is not a whole number from 0"),
         (["--penalty-layers", "0..2"], "is not a whole number from 1"),
         (["--entropy-penalty", "-1"], "is not a number from 0"),
     ],
