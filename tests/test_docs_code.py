@@ -128,6 +128,8 @@ def words() -> frozenset[str]:
             continue
         found.add(path.stem if path.stem != "__init__" else path.parent.name)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and re.fullmatch(r"[A-Z][A-Z_]+", str(node.value)):
+                found.add(str(node.value))  # a variable of the environment
             found |= {
                 str(getattr(node, name)) for name in ("id", "attr", "name", "arg") if isinstance(getattr(node, name, None), str)
             }

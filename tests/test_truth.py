@@ -25,6 +25,7 @@ from conoscope.gathering import Run, gather, together
 from conoscope.loading import LoadedModel, load_model
 from conoscope.measures.class_maps import THETA
 from conoscope.models import SelfAttentionForSequenceClassification, preset
+from conoscope.measures.base import QUANTILES
 from conoscope.pipeline import Options, measure
 from conoscope.reporting.opening import facts, opening, title_of
 from conoscope.showing import shown
@@ -35,6 +36,7 @@ DEGREES = (90, 180)
 """Angles at which two directions are orthogonal, and opposite."""
 OF_CAPTIONS = {
     "effective-rank": (cone_findings.ENOUGH,),
+    "class-cones": tuple(100 * level for level in QUANTILES.values()),
     "class-maps": (THETA,),
     "class-cosines": DEGREES,
     "class-cosines-by-layer": DEGREES,
@@ -214,6 +216,8 @@ def caption_faults(name: str, caption: str, chart: Mapping[str, Any], tables: Ma
         frame = next(tables[found] for found in tables if found.partition(":")[0] == need)
         known |= {float(frame[column].nunique()) for column in frame} | {float(len(frame))}
         known |= {float(layer) for layer in frame.get("layer", pd.Series(dtype=float)).dropna()}
+    # How many of them are drawn is what the chart holds.
+    known |= {float(len(rows)) for rows in chart.get("datasets", {}).values()}
     numbers = re.findall(r"(?<![\w.])(?:-?\d[\d,]*(?:\.\d+)?|\.\d+)(?!\w)", caption)
     wrong = [number for number in numbers if float(number.replace(",", "")) not in known]
     return wrong + marks_not_drawn(caption, chart)

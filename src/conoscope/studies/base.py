@@ -1,5 +1,7 @@
 """Study: a published table or claim that can be run again. What one looks like:
 
+    from collections.abc import Iterator
+
     def _conditions() -> Iterator[Condition]:
         for layers in (1, 3, 5):
             training = Training(layers=layers, vectors="glove")
