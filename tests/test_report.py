@@ -46,7 +46,7 @@ def table_of(address: str | None) -> pd.DataFrame:
     """The table that a link downloads."""
     head, _, body = (address or "").partition(",")
     assert head == "data:text/csv;charset=utf-8"
-    return pd.read_csv(io.StringIO(unquote(body)), keep_default_na=False, na_values={"value": [""]})
+    return pd.read_csv(io.StringIO(unquote(body)), keep_default_na=False, na_values={"value": [""]}, engine="python")
 
 
 @pytest.fixture(scope="module")

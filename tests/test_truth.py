@@ -23,9 +23,9 @@ from conoscope.findings import Claim, Finding, find
 from conoscope.findings import cones as cone_findings
 from conoscope.gathering import Run, gather, together
 from conoscope.loading import LoadedModel, load_model
+from conoscope.measures.base import QUANTILES
 from conoscope.measures.class_maps import THETA
 from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.measures.base import QUANTILES
 from conoscope.pipeline import Options, measure
 from conoscope.reporting.opening import facts, opening, title_of
 from conoscope.showing import shown
