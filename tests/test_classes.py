@@ -264,9 +264,8 @@ def test_the_nearest_cone_classifier_scores_no_example_with_what_it_made() -> No
         ("none", "held_out"): [
             max(range(CLASSES), key=lambda c: u[i] @ unit(u[(gold == c) & (half != half[i])].sum(0))) for i in everyone
         ],
-        ("norm", "mean"): [
-            min(range(CLASSES), key=lambda c: abs(norms[i] - norms[[j for j in everyone if gold[j] == c and j != i]].mean()))
-            for i in everyone
+        ("norm", "held_out"): [
+            min(range(CLASSES), key=lambda c: abs(norms[i] - norms[(gold == c) & (half != half[i])].mean())) for i in everyone
         ],
     }
     frame = tables(items, (60,))["class_cones.nearest"]
@@ -277,6 +276,17 @@ def test_the_nearest_cone_classifier_scores_no_example_with_what_it_made() -> No
         assert row["agreement"] == pytest.approx(np.mean([answer[i] == predicted[i] for i in scored]), abs=1e-12)
         assert row["model"] == pytest.approx(np.mean([gold[i] == predicted[i] for i in scored]), abs=1e-12)
         assert row["n"] == len(scored)
+
+
+def test_lengths_that_tell_nothing_are_at_chance_on_average() -> None:
+    x, gold, predicted = cloud(40)
+    found = []
+    for seed in range(40):
+        lengths = np.random.default_rng(seed).uniform(1, 2, size=(len(x), 1))
+        frame = tables((unit(x) * lengths, gold, predicted), (40,))["class_cones.nearest"]
+        found.append(select(frame, representative="held_out", control="norm")["value"])
+    # The standard error of the mean is about .012; with each example left out of its own class alone it is far below.
+    assert np.mean(found) == pytest.approx(1 / CLASSES, abs=0.05)
 
 
 def test_nearest_and_farthest_examples_are_named() -> None:

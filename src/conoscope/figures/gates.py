@@ -124,7 +124,7 @@ def _counts(kinds: list[list[str]], letters: dict[str, str]) -> Chart:
     ]
     base = alt.Chart(pd.DataFrame(rows)).encode(
         alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)]),
-        alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=132),
+        alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=150),
     )
     bars = base.mark_bar(aria=False, style="count").encode(_color(), tooltip=["gate:N", "heads:Q"])
     return alt.layer(bars, base.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")).properties(

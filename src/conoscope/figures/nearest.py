@@ -53,8 +53,8 @@ def nearest_cone(tables: Tables) -> Chart | None:
     """How well the nearest direction alone would classify.
 
     Each example is given the class whose direction is nearest; rows are ways to choose a class's direction, and two controls.
-    Near the model, direction tells the class; a control near it would say that lengths tell it too, or that labels which mean
-    nothing do.
+    Far above the controls, direction tells the class; a control as high would say that lengths tell it too, or that labels which
+    mean nothing do.
     """
     import altair as alt
 

@@ -23,14 +23,14 @@ def nearest(**found: ByLayer) -> Iterator[Reading]:
 
     `agreement` is with the model's answers, `model` the model's own accuracy on the same examples, `chance` the share of
     the largest class. No example is scored with a representative that it helped to make. Controls: `norm`, the nearest
-    mean length in place of the nearest direction; `shuffled`, the median of the scores of 200 permutations of the sampled
-    labels, with their range and the p-value of the score of the true ones.
+    mean length, of the other half, in place of the nearest direction; `shuffled`, the median of the scores of 200
+    permutations of the sampled labels, with their range and the p-value of the score of the true ones.
     """
     for layer, cones in cones_of(**found):
         if cones.examples is None:
             continue
         rows = [("none", kind, _scored(cones.cosines(kind), cones.examples)) for kind in kinds_of(cones)]
-        rows += [("norm", "mean", _scored(_norm_scores(cones.examples, cones.classes), cones.examples))]
+        rows += [("norm", "held_out", _scored(_norm_scores(cones.examples, cones.classes), cones.examples))]
         shuffled = permuted(cones.examples)
         rows += [("shuffled", "held_out", _permuted(shuffled, cones.examples))] if shuffled is not None else []
         for control, kind, reading in rows:
@@ -71,14 +71,16 @@ def _answers(examples: Examples) -> bool:
 
 
 def _norm_scores(examples: Examples, classes: int) -> Float[Tensor, "n c"]:
-    """Minus the distance of an example's length from the mean length of each class, itself left out.
+    """Minus the distance of an example's length from the mean length of each class in the other half of the sample.
 
-    In steps of rounding: where all lengths are the same the largest class is the nearest, by chance.
+    Not of all others of its class: without itself the mean of its own class lies farther from it, so that lengths which tell
+    nothing would score below chance. In steps of rounding: where all lengths are the same the largest class is the nearest.
     """
     own = (examples.gold[:, None] == torch.arange(classes)).double()
-    sums, counts = (own * examples.norms[:, None]).sum(0), own.sum(0)
-    distances = ((sums - own * examples.norms[:, None]) / (counts - own) - examples.norms[:, None]).abs()
-    return counts / (2 * counts.sum()) - (distances / (ROUNDING * examples.norms.mean())).round()
+    of_half = (examples.half[None] == torch.arange(2)[:, None]).double()
+    means = (of_half * examples.norms) @ own / (of_half @ own)
+    distances = (means[1 - examples.half] - examples.norms[:, None]).abs()
+    return own.sum(0) / (2 * len(own)) - (distances / (ROUNDING * examples.norms.mean())).round()
 
 
 @also_reads("class_cones.examples", parts, within=(-1, 1), across=True)
