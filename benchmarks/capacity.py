@@ -19,8 +19,8 @@ import torch
 import transformers
 
 from conoscope.corpora import load_corpus, splits_of
-from conoscope.pipeline import Options, measure
-from conoscope.training import Training, train
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.training.trainer import Training, train
 
 TOPICS = [(classes, width, seed) for classes in (5, 20, 80) for width in (16, 64) for seed in range(3)]
 

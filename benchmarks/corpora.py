@@ -18,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from conoscope.common.errors import DataError
 from conoscope.corpora import CORPORA, load_corpus
-from conoscope.errors import DataError
-from conoscope.vectors import load_vectors
+from conoscope.corpora.word_vectors import load_vectors
 
 
 def resident() -> float:

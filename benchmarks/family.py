@@ -19,9 +19,9 @@ import torch
 import transformers
 
 from conoscope.corpora import load_corpus, splits_of
-from conoscope.models import PRESETS
-from conoscope.pipeline import Options, measure
-from conoscope.training import Training, train
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.models.family import PRESETS
+from conoscope.training.trainer import Training, train
 
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 

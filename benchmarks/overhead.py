@@ -26,13 +26,13 @@ import torch
 import transformers
 from transformers import BertConfig, BertModel, PreTrainedModel
 
-from conoscope.batches import Batch
-from conoscope.capture import Capture
-from conoscope.kinds import CLS, OTHER, PUNCTUATION, SEP
-from conoscope.loading import DTYPES, load_model
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import DTYPES, load_model
+from conoscope.capture.recorder import Capture
+from conoscope.capture.token_kinds import CLS, OTHER, PUNCTUATION, SEP
+from conoscope.capture.trace import Answer
 from conoscope.measures import CATALOGUE, request
-from conoscope.tally import Tally
-from conoscope.traces import Answer
+from conoscope.measures.tally import Tally
 
 SIDES = ("sdpa", "eager", "sim", "geometry", "all", "textbook")
 """The plain forward pass; transformers' eager one, which returns all weights and hidden states; one measure; all that need no

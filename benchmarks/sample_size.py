@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from conoscope.statistics import Gram, entropy_rank
+from conoscope.sums.statistics import Gram, entropy_rank
 
 WIDTHS = (32, 64, 384, 768)
 TIMES = (0.5, 1, 2, 4, 8, 16, 32, 64)

@@ -26,12 +26,12 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 from transformers.utils import logging
 
-from conoscope.attending import attention_of
-from conoscope.batches import Batch
-from conoscope.capture import Capture, verify
+from conoscope.capture.batches import Batch
+from conoscope.capture.implementation import attention_of
+from conoscope.capture.loading import load_model
+from conoscope.capture.recorder import Capture, verify
+from conoscope.capture.trace import Trace
 from conoscope.cli import main as conoscope
-from conoscope.loading import load_model
-from conoscope.traces import Trace
 
 TYPES = sorted(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
 HEAD = (

@@ -7,10 +7,11 @@ from typing import Any
 from jaxtyping import install_import_hook
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Not `models`: the hook would replace the constructor that transformers gives a configuration.
-SOURCE = Path(__file__).parents[1] / "src" / "conoscope"
-MODULES = {f"conoscope.{path.relative_to(SOURCE).parts[0].removesuffix('.py')}" for path in SOURCE.rglob("*.py")}
-install_import_hook(sorted(MODULES - {"conoscope.models"}), "shapes.check")
+# Not the family: the hook would replace the constructor that transformers gives a configuration.
+SOURCE = Path(__file__).parents[1] / "src"
+FILES = [path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
+MODULES = {".".join(path.parts) for path in FILES}
+install_import_hook(sorted(MODULES - {"conoscope.models.family"}), "shapes.check")
 
 from importlib.util import find_spec
 
@@ -18,10 +19,10 @@ import pytest
 import torch
 from transformers.utils import logging
 
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.loading import LoadedModel, load_model
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.tokenizer import build_tokenizer
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.models.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)
 logging.set_verbosity_error()

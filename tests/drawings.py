@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import load_corpus
 from conoscope.figures import FIGURES, spec, svg
 from conoscope.figures.base import Tables
 from conoscope.figures.words import HUMAN
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import measure
+from conoscope.measuring.pipeline import measure
 
 HOSTILE = [
     "x" * 10_000,

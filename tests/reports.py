@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from conoscope.figures.base import Figure, Tables
-from conoscope.gathering import Run
+from conoscope.reporting.gathering import Run
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

@@ -7,13 +7,13 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from conoscope.batches import Batch, Batcher
+from conoscope.capture.batches import Batch, Batcher
+from conoscope.capture.class_token import Reading
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.token_kinds import KINDS
+from conoscope.common.errors import CorpusError, ModelError
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import CorpusError, ModelError
-from conoscope.kinds import KINDS
-from conoscope.loading import LoadedModel
-from conoscope.reading import Reading
-from conoscope.tokenizer import build_tokenizer
+from conoscope.models.tokenizer import build_tokenizer
 
 LAST = Reading("last")
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
+from conoscope.common.errors import CorpusError
 from conoscope.corpora import bistro_words as words
 from conoscope.corpora.base import Corpus, Example
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
-from conoscope.errors import CorpusError
 
 SPLITS = ("train", "validation", "test")
 MAKERS: dict[str, Callable[..., Corpus]] = {

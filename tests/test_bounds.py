@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conoscope.arguments import parser
-from conoscope.bounds import COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
-from conoscope.callback import GeometryCallback
+from conoscope.capture.loading import LoadedModel
 from conoscope.cli import main
-from conoscope.compare import compare
+from conoscope.commands.arguments import parser
+from conoscope.common.bounds import COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
+from conoscope.common.errors import ConoscopeError
 from conoscope.corpora import Example, load_corpus, splits_of
-from conoscope.errors import ConoscopeError
+from conoscope.corpora.survey import Survey
 from conoscope.explaining import Erasing, Explaining, Judging
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options
+from conoscope.measuring.pipeline import Options
 from conoscope.studies.reproducing import Reproducing
-from conoscope.survey import Survey
-from conoscope.training import Training
+from conoscope.training.comparison import compare
+from conoscope.training.geometry_callback import GeometryCallback
+from conoscope.training.trainer import Training
 
 KINDS = (Options, Explaining, Erasing, Judging, Training, Survey, Reproducing)
 NO_NUMBER = (math.nan, math.inf, -math.inf, "3", "", b"3", True, False, [3], 3 + 0j, np.nan, np.bool_(True))

@@ -6,14 +6,14 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
-from conoscope.building import build
-from conoscope.callback import GeometryCallback, geometry, separation
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Corpus, load_corpus
-from conoscope.encoding import Collator, Encoded
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options, measure
-from conoscope.settings import Training
-from conoscope.tokenizer import build_tokenizer
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.models.tokenizer import build_tokenizer
+from conoscope.training.building import build
+from conoscope.training.encoding import Collator, Encoded
+from conoscope.training.geometry_callback import GeometryCallback, geometry, separation
+from conoscope.training.settings import Training
 
 FEW = load_corpus("bistro:train").first(64)
 

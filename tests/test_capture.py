@@ -8,9 +8,9 @@ from transformers import AttentionMaskInterface, BartConfig, BartForSequenceClas
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from architectures import CAUSAL, FOLLOWED, SHAPES, padded, tiny
-from conoscope.attending import attention_of
-from conoscope.capture import BACKENDS, Capture, Trace, _watch, traces_of, verify
-from conoscope.errors import CaptureError
+from conoscope.capture.implementation import attention_of
+from conoscope.capture.recorder import BACKENDS, Capture, Trace, _watch, traces_of, verify
+from conoscope.common.errors import CaptureError
 
 every_architecture = pytest.mark.parametrize("name", SHAPES)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from conoscope.capture import traces_of
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.token_kinds import SEP
+from conoscope.common.errors import CaptureError, MeasureError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import CaptureError, MeasureError
-from conoscope.kinds import SEP
-from conoscope.loading import LoadedModel
 from conoscope.measures import request
-from conoscope.pipeline import Options, measure
+from conoscope.measuring.pipeline import Options, measure
 
 NAME = "class_maps:heads=1.2+3.1"
 

@@ -11,20 +11,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conoscope.batches import Batch
-from conoscope.capture import Capture
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import Capture
+from conoscope.capture.trace import Answer
+from conoscope.common.errors import MeasureError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import MeasureError
-from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.capacity import random_largest, simplex
-from conoscope.measures.representatives import medoid
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.pipeline import Options, measure
+from conoscope.measures.class_cones.directions import medoid
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.quantities import classes as quantities
-from conoscope.result import Result, tables_of
-from conoscope.tally import Tally
-from conoscope.traces import Answer
+from conoscope.results.result import Result, tables_of
 
 CLASSES = 3
 

@@ -13,11 +13,11 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from architectures import SHAPES
 from commands import refusal
-from conoscope.arguments import COMMANDS, parser
+from conoscope.capture.loading import LoadedModel
 from conoscope.cli import main
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options
-from conoscope.training import Training
+from conoscope.commands.arguments import COMMANDS, parser
+from conoscope.measuring.pipeline import Options
+from conoscope.training.trainer import Training
 
 
 def python(code: str) -> str:
@@ -43,7 +43,7 @@ import sys
 blocked = ("pandas", "pyarrow", "altair", "sklearn")
 for name in blocked:
     sys.modules[name] = None
-import conoscope.capture, conoscope.statistics, conoscope.tally, conoscope.measures
+import conoscope.capture.recorder, conoscope.sums.statistics, conoscope.measures.tally, conoscope.measures
 print("fine")
 """
     assert python(code).strip() == "fine"
@@ -273,7 +273,7 @@ def test_numbers_that_make_no_sense_are_refused(options: list[str], capsys: pyte
 def test_the_demonstration_trains_once_measures_and_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conoscope.demo.QUICK", Training(layers=1, width=16, epochs=1, device="cpu"))
+    monkeypatch.setattr("conoscope.commands.demonstration.QUICK", Training(layers=1, width=16, epochs=1, device="cpu"))
     assert main(["demo", "-o", str(tmp_path / "demo")]) == 0
     assert "training pure-attention" in capsys.readouterr().out
     assert (tmp_path / "demo" / "tables" / "sim.csv").is_file()

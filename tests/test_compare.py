@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.cli import main
-from conoscope.compare import _tables, compare, mcnemar, predictions
+from conoscope.common.errors import CorpusError, ModelError
+from conoscope.common.resampling import INTERVAL, weightings_within
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import CorpusError, ModelError
-from conoscope.loading import LoadedModel, load_model
-from conoscope.resampling import INTERVAL, weightings_within
-from conoscope.scores import accuracy, confusion, f1_of, macro_f1, mean_f1, per_class
+from conoscope.training.comparison import _tables, compare, mcnemar, predictions
+from conoscope.training.scores import accuracy, confusion, f1_of, macro_f1, mean_f1, per_class
 
 
 @pytest.mark.parametrize("classes", [2, 5])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from conoscope.common.errors import CorpusError, DataError
 from conoscope.corpora import CORPORA, Corpus, Example, Notes, every_split, load_corpus, splits_of
 from conoscope.corpora.cutting import by_turns, side
 from conoscope.corpora.rationales import marked_words
 from conoscope.corpora.sarscov2 import kmers, spike_of
-from conoscope.errors import CorpusError, DataError
 from layouts import (
     ARTICLE,
     DINER,

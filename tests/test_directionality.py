@@ -14,15 +14,17 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from architectures import SHAPES, VOCABULARY, padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import Capture, traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.head_weights import linear_map, maps_of
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Capture, traces_of
+from conoscope.capture.trace import Maps, Trace
+from conoscope.common.errors import CaptureError
 from conoscope.corpora import Corpus
-from conoscope.errors import CaptureError
-from conoscope.loading import LoadedModel
-from conoscope.maps import linear_map, maps_of
 from conoscope.measures import request
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.pipeline import Options, measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.quantities.directionality import (
     NUMBERS,
     SENTENCES,
@@ -37,11 +39,9 @@ from conoscope.quantities.directionality import (
     singular_values,
     space_angles,
 )
-from conoscope.result import Result, tables_of
-from conoscope.samples import Sample
-from conoscope.statistics import entropy_rank
-from conoscope.tally import Tally
-from conoscope.traces import Maps, Trace
+from conoscope.results.result import Result, tables_of
+from conoscope.sums.samples import Sample
+from conoscope.sums.statistics import entropy_rank
 
 DOUBLE = torch.finfo(torch.float64).eps
 SINGLE = torch.finfo(torch.float32).eps

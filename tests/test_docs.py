@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import conoscope
-from conoscope.arguments import COMMANDS, parser
+from conoscope.capture.loading import LoadedModel
+from conoscope.commands.arguments import COMMANDS, parser
 from conoscope.corpora import CORPORA
 from conoscope.figures import FIGURES
-from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
 from conoscope.studies import STUDIES
 from conoscope.studies.pages import write_page

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from conoscope.arguments import parser
+from conoscope.commands.arguments import parser
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "conoscope"

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from commands import refusal
+from conoscope.capture.frequencies import load_ranks
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.common.errors import MESSAGE, ConoscopeError, CorpusError, DataError, ModelError, shortened
 from conoscope.corpora import Columns, Corpus, Example, load_corpus
-from conoscope.errors import MESSAGE, ConoscopeError, CorpusError, DataError, ModelError, shortened
+from conoscope.corpora.word_vectors import load_vectors
 from conoscope.explaining.scorefiles import read_scores
-from conoscope.frequencies import load_ranks
-from conoscope.gates import thresholds
-from conoscope.gathering import gather
-from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import request
-from conoscope.pipeline import Options, measure
-from conoscope.vectors import load_vectors
+from conoscope.measuring.gates import thresholds
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.reporting.gathering import gather
 
 LONG = "x" * 100_000
 SPACED = "of many words " * 8_000

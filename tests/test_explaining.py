@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from architectures import CAUSAL, padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import Capture
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import Capture
+from conoscope.capture.trace import Trace
+from conoscope.common.errors import MeasureError, ModelError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import MeasureError, ModelError
 from conoscope.explaining import METHODS, Explaining, explain
 from conoscope.explaining.base import asked
 from conoscope.explaining.chance import random_scores
@@ -25,10 +27,8 @@ from conoscope.explaining.flow import flows_to_inputs
 from conoscope.explaining.passes import Passes, readers_of
 from conoscope.explaining.rollouts import rolled, with_residual
 from conoscope.explaining.words import word_scores
-from conoscope.loading import LoadedModel, load_model
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.tokenizer import build_tokenizer
-from conoscope.traces import Trace
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.models.tokenizer import build_tokenizer
 
 OURS = [name for name in METHODS if name != "integrated_gradients"]
 ARCHITECTURES = ("bert", "distilbert", "gpt2", "llama")

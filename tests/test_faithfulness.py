@@ -10,14 +10,14 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from architectures import SHAPES
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.cli import main
+from conoscope.common.errors import CorpusError, MeasureError, ModelError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import CorpusError, MeasureError, ModelError
 from conoscope.explaining import Erasing, Explaining, Explanation, explain, faithfulness
 from conoscope.explaining.erasing import BINS, Eraser, ordered, without
 from conoscope.explaining.selecting import share_of
-from conoscope.loading import LoadedModel, load_model
-from conoscope.tokenizer import build_tokenizer
+from conoscope.models.tokenizer import build_tokenizer
 
 
 def probability(model: LoadedModel, text: str) -> torch.Tensor:

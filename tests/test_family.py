@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from conoscope.batches import Batch
-from conoscope.capture import traces_of, verify
-from conoscope.errors import ModelError
-from conoscope.layers import SelfAttentionLayer
-from conoscope.models import CHOICES, PRESETS, SelfAttentionForSequenceClassification, preset
+from conoscope.capture.batches import Batch
+from conoscope.capture.recorder import traces_of, verify
+from conoscope.common.errors import ModelError
+from conoscope.models.family import CHOICES, PRESETS, SelfAttentionForSequenceClassification, preset
+from conoscope.models.layers import SelfAttentionLayer
 
 logging.set_verbosity_error()
 WIDTH = 12

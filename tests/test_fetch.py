@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from conoscope import fetch as module
+from conoscope.common.errors import DataError
 from conoscope.corpora import CORPORA, load_corpus
-from conoscope.errors import DataError
-from conoscope.fetch import BY_HAND, DOWNLOADS, Download, fetch
+from conoscope.corpora import fetch as module
+from conoscope.corpora.fetch import BY_HAND, DOWNLOADS, Download, fetch
 from layouts import LAYOUTS
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from architectures import tiny
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.cli import main
 from conoscope.corpora import Example
 from conoscope.figures import FIGURES, ORDER, QUESTIONS
 from conoscope.figures.positions import positions
-from conoscope.loading import LoadedModel, load_model
-from conoscope.pipeline import measure
-from conoscope.tokenizer import build_tokenizer
+from conoscope.measuring.pipeline import measure
+from conoscope.models.tokenizer import build_tokenizer
 
 HEADS = {".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG", ".html": b"<!DOCTYPE html>", ".json": b"{"}
 

@@ -17,8 +17,8 @@ from conoscope.figures import FIGURES, save, svg
 from conoscope.figures.gates import COLOURS
 from conoscope.figures.marks import cut
 from conoscope.figures.pictures import picture
-from conoscope.gates import gate_map
 from conoscope.measures.gates import LETTERS
+from conoscope.measuring.gates import gate_map
 from drawings import BUDGET, WIDEST, marks_of, parts_of, rows_of, size, spec_of, width_of
 
 HOSTILE = ("x" * 10_000, "</script><b>", "\u202eabc", "", "😀" * 40, "a.b[0]", "\ud800")

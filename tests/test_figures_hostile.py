@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from conoscope.capture.loading import LoadedModel
 from conoscope.figures import FIGURES, spec, svg
 from conoscope.figures.marks import AXIS, columns_of, cut, shown
 from conoscope.figures.theme import PALETTE
 from conoscope.figures.words import HUMAN
-from conoscope.loading import LoadedModel
 from drawings import WIDEST, channels, every_table, of_runs, spec_of, width_of
 
 NAMES = {

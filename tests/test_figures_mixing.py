@@ -7,11 +7,11 @@ from itertools import product
 import pandas as pd
 import pytest
 
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Example
 from conoscope.figures import FIGURES, svg
 from conoscope.figures.mixing import METHODS, POINTS
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import measure
+from conoscope.measuring.pipeline import measure
 from drawings import BUDGET, channels, of_runs, rows, rows_of, size, spec_of
 
 KINDS = ("cls", "sep", "punctuation", "other")

@@ -14,11 +14,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import conoscope
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Example
 from conoscope.figures import FIGURES, FORMATS, positions, save, spec, svg
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import measure
-from conoscope.result import Result
+from conoscope.measuring.pipeline import measure
+from conoscope.results.result import Result
 from drawings import GUESS, every_table
 from test_figures_hostile import named
 

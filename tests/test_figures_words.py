@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import load_corpus
 from conoscope.explaining import explain, write_explanations
 from conoscope.figures import FIGURES, svg
 from conoscope.figures.marks import columns_of, cut
 from conoscope.figures.typesetting import LINE, WORD, laid_out
 from conoscope.figures.words import CELLS, EXAMPLES, LONGEST
-from conoscope.gathering import gather, together
-from conoscope.loading import LoadedModel
+from conoscope.reporting.gathering import gather, together
 from drawings import BUDGET, channels, of_runs, rows, size, spec_of
 
 HOSTILE = ["</script>", "\u202eevil", "x" * 10_000, "", "漢字", "😀", "a\nb", "{{x}}", "\x00", "e" + "\u0301" * 500]

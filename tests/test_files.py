@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conoscope.common.errors import CorpusError, DataError
 from conoscope.corpora import Columns, Corpus, Example, load_corpus, splits_of
-from conoscope.errors import CorpusError, DataError
 
 ROWS = [
     {"review": "The soup was cold.", "stars": "2", "why": "0 0 0 1"},

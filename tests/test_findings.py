@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from conoscope.findings import QUESTIONS, Claim, find
-from conoscope.findings.claims import Control, decimal, lower_end, percent
+from conoscope.reporting.findings import QUESTIONS, Claim, find
+from conoscope.reporting.findings.claims import Control, decimal, lower_end, percent
 
 NAN = float("nan")
 

@@ -10,15 +10,15 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.batches import Known
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Known
+from conoscope.capture.frequencies import load_ranks
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.token_kinds import KINDS, Kinds
 from conoscope.cli import main
+from conoscope.common.errors import CorpusError, MeasureError, OutputError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import CorpusError, MeasureError, OutputError
-from conoscope.frequencies import load_ranks
-from conoscope.kinds import KINDS, Kinds
-from conoscope.loading import LoadedModel, load_model
-from conoscope.pipeline import Options, measure
+from conoscope.measuring.pipeline import Options, measure
 from textbook import Text, cells, length, naive_spearman, texts
 
 TEXTS = ["the soup was cold, not good.", "we loved the bread", "no soup, no bread, no fish", "the fish was good and the soup too"]

@@ -12,23 +12,23 @@ import torch
 from torch import Tensor
 
 from architectures import SHAPES, padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.token_kinds import CLS, OTHER, PAD, SEP, SPECIAL
+from conoscope.capture.trace import Trace
 from conoscope.cli import main
+from conoscope.common.errors import MeasureError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import MeasureError
-from conoscope.gates import LETTERS, gate_map, sort_gates, thresholds
-from conoscope.kinds import CLS, OTHER, PAD, SEP, SPECIAL
-from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.measures.gates import GATES, MIXED, Thresholds, names_of_gates, names_of_heads, scores_of
-from conoscope.pipeline import Options, measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.gates import LETTERS, gate_map, sort_gates, thresholds
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, gate_scores
 from conoscope.quantities.gates import LONGEST, gate_maps
-from conoscope.result import Result, tables_of
-from conoscope.samples import Sample
-from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.results.result import Result, tables_of
+from conoscope.sums.samples import Sample
 
 LENGTHS = (12, 20, 50, 128)
 NAMES = (*GATE_SCORES, *PLACE)

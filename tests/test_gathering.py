@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from conoscope.capture.loading import LoadedModel
 from conoscope.cli import main
+from conoscope.common.errors import OutputError
 from conoscope.corpora import Example
-from conoscope.errors import OutputError
 from conoscope.figures.marks import columns_of
-from conoscope.gathering import Run, _named, gather, read_explanations, together
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options, measure
-from conoscope.result import Result
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.reporting.gathering import Run, _named, gather, read_explanations, together
+from conoscope.results.result import Result
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]
 

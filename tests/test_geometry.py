@@ -9,20 +9,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conoscope.batches import Batch
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.trace import Trace
 from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import stable_hash
-from conoscope.loading import LoadedModel
 from conoscope.measures import request
-from conoscope.pipeline import measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import measure
 from conoscope.quantities import QUANTITIES
 from conoscope.quantities.cones import CONES, cones
-from conoscope.result import Result, table
-from conoscope.statistics import entropy_rank
-from conoscope.tally import Tally
-from conoscope.traces import Trace
-from conoscope.waiting import Waiting
+from conoscope.results.result import Result, table
+from conoscope.sums.buffer import Waiting
+from conoscope.sums.statistics import entropy_rank
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
 """By site and layer, one array (n, h, e) a sentence, of its real tokens."""

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from architectures import SHAPES, tiny
-from conoscope.batches import Batch
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.token_kinds import OTHER, SEP
+from conoscope.capture.trace import Trace
 from conoscope.corpora import Corpus
-from conoscope.kinds import OTHER, SEP
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import measure
+from conoscope.measuring.pipeline import measure
 from conoscope.quantities.kinds import HEADS
-from conoscope.traces import Trace
 from textbook import LENGTHS, NAMES, Text, cells, of_kinds, read, texts
 
 MISSING = {"entropy_cls": 1, "sep_to_sep": 2, "other_to_sep": 2}

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from conoscope.capture.loading import LoadedModel
+from conoscope.common.errors import OutputError
 from conoscope.corpora import load_corpus
-from conoscope.errors import OutputError
-from conoscope.joining import joined
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options, measure, merge
-from conoscope.result import Result
+from conoscope.measuring.pipeline import Options, measure, merge
+from conoscope.results.merging import joined
+from conoscope.results.result import Result
 
 COUNT = 12
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conoscope.samples import ByKey, Constant, Sample, names_of
-from conoscope.statistics import Counts, Covariance, Directions, Gram, Histogram, Moments, Range, Statistic
+from conoscope.sums.samples import ByKey, Constant, Sample, names_of
+from conoscope.sums.statistics import Counts, Covariance, Directions, Gram, Histogram, Moments, Range, Statistic
 
 EDGES = (-1.0, 0.5, 7)
 

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from architectures import tiny
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.common.errors import ModelError
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import ModelError
-from conoscope.loading import LoadedModel, load_model
 
 
 @pytest.fixture

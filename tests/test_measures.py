@@ -11,23 +11,23 @@ import pytest
 import torch
 
 from architectures import SHAPES, padded, tiny
-from conoscope import wiring
-from conoscope.batches import Batch
-from conoscope.callback import geometry
-from conoscope.capture import Trace, traces_of
-from conoscope.compare import compare
+from conoscope.capture import wiring
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Trace, traces_of
+from conoscope.common.errors import CaptureError, MeasureError, ModelError
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import CaptureError, MeasureError, ModelError
 from conoscope.explaining import explain
 from conoscope.explaining.erasing import Eraser
-from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE, request
-from conoscope.pipeline import Options, measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities import QUANTITIES
 from conoscope.quantities.attention import attention_entropy, normalized
 from conoscope.quantities.cones import cones
-from conoscope.result import Result, table
-from conoscope.tally import Tally
+from conoscope.results.result import Result, table
+from conoscope.training.comparison import compare
+from conoscope.training.geometry_callback import geometry
 
 
 def mean_cosine(vectors: np.ndarray) -> float:
@@ -393,7 +393,7 @@ def test_a_layer_that_cannot_be_followed_is_refused(pure: LoadedModel, monkeypat
         whole = found(*given)
         return replace(whole, outputs=(*whole.outputs[:2], None, *whole.outputs[3:]))
 
-    monkeypatch.setattr("conoscope.capture.find_wiring", without_the_second)
+    monkeypatch.setattr("conoscope.capture.recorder.find_wiring", without_the_second)
     with pytest.raises(CaptureError, match="the site hidden of layer 2 cannot be followed"):
         measure(pure, [Example("the soup was cold")], ["sim"])
     assert len(measure(pure, [Example("the soup was cold")], ["attention_entropy"])["attention_entropy"])
@@ -403,6 +403,6 @@ def test_too_much_at_once_is_one_clear_error(pure: LoadedModel, monkeypatch: pyt
     def no_room(*given: object, **named: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 720000000000 bytes")
 
-    monkeypatch.setattr("conoscope.pipeline.Capture.__call__", no_room)
+    monkeypatch.setattr("conoscope.measuring.pipeline.Capture.__call__", no_room)
     with pytest.raises(ModelError, match="1 x 5 tokens at once do not fit into memory; lower --batch-size or --max-length"):
         measure(pure, [Example("the soup was cold")], ["sim"])

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from architectures import SHAPES, tiny
-from conoscope.batches import Batch
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.reductions import DRAWN, drawn_keys, drawn_queries, drawn_weights
+from conoscope.capture.token_kinds import SPECIAL
+from conoscope.capture.trace import Trace
+from conoscope.capture.wiring import Projection
 from conoscope.corpora import Corpus, Example
-from conoscope.kinds import SPECIAL
-from conoscope.loading import LoadedModel
-from conoscope.looks import DRAWN, drawn_keys, drawn_queries, drawn_weights
 from conoscope.measures.correlation import ranks, spearman
-from conoscope.pipeline import Options, measure
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.kinds import summed_kind_norms
-from conoscope.traces import Trace
-from conoscope.wiring import Projection
 from textbook import LENGTHS, NAMES, Text, cells, length, naive_spearman, of_kinds, read, texts
 
 TEXTBOOK = ("bert", "gpt2", "llama", "albert", "distilbert", "electra", "modernbert", "deberta")

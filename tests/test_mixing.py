@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from architectures import SHAPES, padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import Capture, traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.head_weights import maps_of
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.normalization import Norm
+from conoscope.capture.recorder import Capture, traces_of
+from conoscope.capture.reductions import DRAWN, drawn_keys, drawn_weights
+from conoscope.capture.trace import Trace
+from conoscope.capture.wiring import Projection
 from conoscope.corpora import Corpus, Example
-from conoscope.loading import LoadedModel
-from conoscope.looks import DRAWN, drawn_keys, drawn_weights
-from conoscope.maps import maps_of
 from conoscope.measures import request
-from conoscope.normalising import Norm
-from conoscope.pipeline import measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import measure
 from conoscope.quantities.mixing import MIXING, mixing
-from conoscope.result import tables_of
-from conoscope.tally import Tally
-from conoscope.traces import Trace
-from conoscope.wiring import Projection
+from conoscope.results.result import tables_of
 from textbook import LENGTHS, NAMES, Text, cells, length, of_kinds, read, texts
 
 TINY = ("bert", "gpt2", "llama", "albert", "distilbert", "modernbert", "deberta")
@@ -167,8 +167,8 @@ def test_what_cannot_be_found_of_a_layer_leaves_the_other_ratios() -> None:
 @pytest.mark.parametrize("name", ["tp9-base", "tp9-residual", "tp9-positions"])
 def test_a_model_without_w_o_or_norm_is_measured_as_far_as_it_goes(name: str, pure: LoadedModel) -> None:
     """What has neither is left out of every table, rather than breaking those of the rest."""
-    from conoscope.loading import load_model
-    from conoscope.models import SelfAttentionForSequenceClassification, preset
+    from conoscope.capture.loading import load_model
+    from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 
     torch.manual_seed(0)
     config = preset(name, vocab_size=len(pure.tokenizer), hidden_size=24, num_hidden_layers=2, num_attention_heads=2)

@@ -8,11 +8,11 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from architectures import padded
-from conoscope.capture import traces_of, verify
-from conoscope.errors import ModelError
-from conoscope.layers import sinusoids
-from conoscope.loading import LoadedModel, load_model
-from conoscope.models import SelfAttentionConfig, SelfAttentionForSequenceClassification, preset
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import traces_of, verify
+from conoscope.common.errors import ModelError
+from conoscope.models.family import SelfAttentionConfig, SelfAttentionForSequenceClassification, preset
+from conoscope.models.layers import sinusoids
 
 POSITIONS = {
     50: {0: 25.0, 1: 24.0935024199, 10: 16.3030858, 50: 12.4435716},

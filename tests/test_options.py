@@ -7,20 +7,20 @@ import pandas as pd
 import pytest
 
 from commands import refusal
+from conoscope.capture.frequencies import load_ranks
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.token_kinds import KINDS
 from conoscope.cli import main
-from conoscope.compare import compare
+from conoscope.common.errors import ConoscopeError, CorpusError, MeasureError, ModelError
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import ConoscopeError, CorpusError, MeasureError, ModelError
 from conoscope.explaining import Explaining, Judging, explain, faithfulness, plausibility
 from conoscope.explaining.base import METHODS, asked
-from conoscope.frequencies import load_ranks
-from conoscope.gates import thresholds
-from conoscope.gathering import gather
-from conoscope.kinds import KINDS
-from conoscope.loading import LoadedModel, load_model
 from conoscope.measures import CATALOGUE, request
-from conoscope.pipeline import Options, _told, measure
-from conoscope.result import stem_of
+from conoscope.measuring.gates import thresholds
+from conoscope.measuring.pipeline import Options, _told, measure
+from conoscope.reporting.gathering import gather
+from conoscope.results.result import stem_of
+from conoscope.training.comparison import compare
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]
 
@@ -186,7 +186,7 @@ def test_tables_of_different_measures_have_different_files() -> None:
 
 
 def takes(values: tuple[str, ...], value: str) -> bool:
-    from conoscope.options import takes as known
+    from conoscope.common.options import takes as known
 
     return known(values, value)
 

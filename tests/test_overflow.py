@@ -20,18 +20,18 @@ from transformers.pytorch_utils import Conv1D
 
 from architectures import padded, tiny
 from commands import refusal
-from conoscope.callback import GeometryCallback, geometry
-from conoscope.calls import is_sum
-from conoscope.capture import Capture, _random_batch
+from conoscope.capture.calls import is_sum
+from conoscope.capture.eager import _close
+from conoscope.capture.head_weights import maps_of
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import Capture, _random_batch
+from conoscope.common.errors import OverflowedError
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import OverflowedError
-from conoscope.loading import LoadedModel, load_model
-from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, request
-from conoscope.native import _close
-from conoscope.pipeline import measure
-from conoscope.tally import Tally
-from conoscope.tokenizer import build_tokenizer
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import measure
+from conoscope.models.tokenizer import build_tokenizer
+from conoscope.training.geometry_callback import GeometryCallback, geometry
 
 TEXTS = Corpus.of(
     [Example("the soup was cold", "bad"), Example("we loved the good bread", "good"), Example("cold bread", "bad")], "overflow"

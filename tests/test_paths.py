@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from conoscope.callback import GeometryCallback
-from conoscope.compare import compare
+from conoscope.capture.loading import load_model
+from conoscope.common.errors import ConoscopeError
 from conoscope.corpora import Columns, load_corpus, splits_of
 from conoscope.corpora.entry import data_folder
-from conoscope.errors import ConoscopeError
+from conoscope.corpora.survey import Survey, survey
+from conoscope.corpora.word_vectors import load_vectors
 from conoscope.explaining import explain, faithfulness, plausibility, write_explanations
 from conoscope.explaining.metrics import Judging
 from conoscope.figures import save
-from conoscope.gathering import figure_of
-from conoscope.loading import load_model
-from conoscope.pipeline import Options, measure, merge
+from conoscope.measuring.pipeline import Options, measure, merge
 from conoscope.reporting import report
-from conoscope.result import Result
-from conoscope.survey import Survey, survey
-from conoscope.training import Training, train
-from conoscope.vectors import load_vectors
+from conoscope.reporting.gathering import figure_of
+from conoscope.results.result import Result
+from conoscope.training.comparison import compare
+from conoscope.training.geometry_callback import GeometryCallback
+from conoscope.training.trainer import Training, train
 
 SMALL = {"layers": 1, "width": 4, "epochs": 1, "device": "cpu"}
 WHY = Columns(rationale="why")

@@ -10,9 +10,9 @@ from transformers import BertConfig, BertForSequenceClassification
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from architectures import tiny
-from conoscope.errors import CaptureError, ModelError
-from conoscope.penalties import Marks, Penalties, normalized_entropy, penalty
-from conoscope.weights import BACKEND, collected
+from conoscope.common.errors import CaptureError, ModelError
+from conoscope.training.attention_weights import BACKEND, collected
+from conoscope.training.penalties import Marks, Penalties, normalized_entropy, penalty
 
 LENGTHS = (6, 4, 1)
 

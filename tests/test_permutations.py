@@ -8,18 +8,18 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from conoscope.batches import Batch, mixed
+from conoscope.capture.batches import Batch, mixed
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.trace import Answer
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.corpora.base import stable_hash
-from conoscope.loading import LoadedModel
 from conoscope.measures import permutations as module
 from conoscope.measures import request
-from conoscope.measures.permutations import PERMUTATIONS, Permuted, permutations, permuted
-from conoscope.measures.representatives import Examples
-from conoscope.pipeline import measure
-from conoscope.result import tables_of
-from conoscope.tally import Tally
-from conoscope.traces import Answer
+from conoscope.measures.class_cones.directions import Examples
+from conoscope.measures.class_cones.permutations import PERMUTATIONS, Permuted, permutations, permuted
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import measure
+from conoscope.results.result import tables_of
 
 SEEDS = 200
 COLUMNS = ("value", "observed", "low", "high", "p", "permutations", "n")

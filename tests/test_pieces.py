@@ -11,17 +11,17 @@ import torch
 from torch import Tensor
 
 from architectures import FOLLOWED, SHAPES, padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import Capture, traces_of, verify
+from conoscope.capture.batches import Batch
+from conoscope.capture.eager import ALL, PIECE, Native
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Capture, traces_of, verify
+from conoscope.capture.reductions import LOOKS, Look, Looking, Piece
+from conoscope.capture.trace import Trace
 from conoscope.corpora import Corpus
-from conoscope.loading import LoadedModel
-from conoscope.looks import LOOKS, Look, Looking, Piece
 from conoscope.measures import CATALOGUE, request
-from conoscope.native import ALL, PIECE, Native
-from conoscope.pipeline import measure
-from conoscope.result import Result
-from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import measure
+from conoscope.results.result import Result
 from test_measures import PROVENANCE, assert_same_tables, without_bins
 from textbook import of_kinds
 

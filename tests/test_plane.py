@@ -5,15 +5,15 @@ import pandas as pd
 import pytest
 import torch
 
-from conoscope.batches import mixed
+from conoscope.capture.batches import mixed
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.corpora.base import stable_hash
-from conoscope.loading import LoadedModel
 from conoscope.measures import request
-from conoscope.pipeline import Options, measure
-from conoscope.result import tables_of
-from conoscope.samples import Sample, beginnings_of, names_of
-from conoscope.tally import Tally
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.results.result import tables_of
+from conoscope.sums.samples import Sample, beginnings_of, names_of
 
 WIDTH = 50
 BOTH = ("pca", "means")

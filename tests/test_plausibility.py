@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, jaccard_score, precision_score, recall_score, roc_auc_score
 
 from commands import refusal
-from conoscope.arguments import parser
+from conoscope.capture.loading import LoadedModel
 from conoscope.cli import main
+from conoscope.commands.arguments import parser
+from conoscope.common.errors import ConoscopeError, CorpusError, DataError, MeasureError, ModelError
+from conoscope.common.resampling import weightings
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import ConoscopeError, CorpusError, DataError, MeasureError, ModelError
 from conoscope.explaining import Erasing, Explaining, Judging, explain, plausibility, write_explanations
 from conoscope.explaining.metrics import THRESHOLDS, Agreement
 from conoscope.explaining.ranking import Ranking
 from conoscope.explaining.scorefiles import read_scores
 from conoscope.explaining.selecting import Selection, minmax, softmax_rescale
-from conoscope.gathering import read_explanations
-from conoscope.loading import LoadedModel
-from conoscope.resampling import weightings
+from conoscope.reporting.gathering import read_explanations
 
 COLUMNS = ["map", "metric", "average", "value", "low", "high", "n", "undefined"]
 

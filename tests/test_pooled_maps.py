@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from architectures import padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.trace import Trace
 from conoscope.corpora import Corpus
-from conoscope.loading import LoadedModel
 from conoscope.measures import request
-from conoscope.pipeline import Options, measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.gates import GRID, LONGEST, overlaps, pooled_map, pooled_maps
-from conoscope.result import tables_of
-from conoscope.samples import Sample
-from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.results.result import tables_of
+from conoscope.sums.samples import Sample
 
 INNER = GRID - 2
 

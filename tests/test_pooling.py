@@ -15,19 +15,19 @@ from transformers import AutoModel, AutoModelForSequenceClassification, PreTrain
 
 from architectures import CAUSAL, SHAPES, padded, tiny
 from commands import refusal
-from conoscope.callback import geometry
-from conoscope.capture import Capture, traces_of
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import Capture, traces_of
+from conoscope.capture.text_vector import text_vector
 from conoscope.cli import main
+from conoscope.common.errors import MeasureError, OutputError
+from conoscope.common.pooling import DEFAULT, POOLS, Declared, Pool, declared_pooling, described, is_classifiers, sourced
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.errors import MeasureError, OutputError
 from conoscope.explaining import Explaining, explain, plausibility
-from conoscope.loading import LoadedModel, load_model
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.pipeline import Options, measure, merge
-from conoscope.pooling import DEFAULT, POOLS, Declared, Pool, declared_pooling, described, is_classifiers, sourced
-from conoscope.result import read_provenance, write_provenance
-from conoscope.text_vector import text_vector
-from conoscope.tokenizer import build_tokenizer
+from conoscope.measuring.pipeline import Options, measure, merge
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.models.tokenizer import build_tokenizer
+from conoscope.results.result import read_provenance, write_provenance
+from conoscope.training.geometry_callback import geometry
 
 TEXTS = load_corpus("bistro:test").first(24)
 OLD = {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": False}

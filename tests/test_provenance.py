@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from conoscope.card import described
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.corpora import Example
-from conoscope.joining import differences
-from conoscope.loading import LoadedModel, load_model
-from conoscope.pipeline import Options, measure, merge
-from conoscope.provenance import notes_of, of_model
-from conoscope.result import read_provenance
-from conoscope.settings import Training
+from conoscope.measuring.pipeline import Options, measure, merge
+from conoscope.measuring.provenance import notes_of, of_model
+from conoscope.results.merging import differences
+from conoscope.results.result import read_provenance
+from conoscope.training.model_card import described
+from conoscope.training.settings import Training
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved the bread", "positive"), Example("no soup", "negative")]
 SCORES = {"validation": {"accuracy": 0.5}, "test": {"accuracy": 0.75}}

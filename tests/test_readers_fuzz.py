@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conoscope.common.errors import ConoscopeError, CorpusError
 from conoscope.corpora import Notes, load_corpus
 from conoscope.corpora.base import Corpus
-from conoscope.errors import ConoscopeError, CorpusError
 from layouts import LAYOUTS, write
 
 NASTY = [b"", b"\x00", b'"', b"\n", b"\r", b",", b"\t", b"\xff\xfe", b"\xef\xbb\xbf", b"<span", b"</span>", b"*", b"{", b"]",

@@ -15,15 +15,15 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
-from conoscope.attending import attention_of
-from conoscope.capture import Capture
+from conoscope.capture.class_token import Reading, reading_of
+from conoscope.capture.implementation import attention_of
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Capture
+from conoscope.capture.trace import Answer
 from conoscope.cli import main
 from conoscope.corpora import Corpus, Example
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options, measure
-from conoscope.reading import Reading, reading_of
-from conoscope.traces import Answer
-from conoscope.training import Training, train
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.training.trainer import Training, train
 
 ROOT = Path(__file__).parents[1]
 SUPPORTED = runpy.run_path(str(ROOT / "benchmarks" / "supported.py"))

@@ -14,20 +14,20 @@ from urllib.parse import unquote
 import pandas as pd
 import pytest
 
+from conoscope.capture.loading import LoadedModel
+from conoscope.common.errors import OutputError
+from conoscope.common.terminal import printable
 from conoscope.corpora import Example
-from conoscope.errors import OutputError
 from conoscope.figures import FIGURES, svg
 from conoscope.figures.embedding import slim
-from conoscope.findings import Finding
-from conoscope.gathering import Run, together
-from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE
-from conoscope.pipeline import Options, measure
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.reporting import report
+from conoscope.reporting.findings import Finding
+from conoscope.reporting.gathering import Run, together
 from conoscope.reporting.page import MEASURES, page
 from conoscope.reporting.sorting import SHOWN, held_rows, in_order
 from conoscope.reporting.tables import ALTOGETHER, LARGEST, data_url, decimals, number
-from conoscope.terminal import printable
 from reports import HOSTILE, Page, clipped, run, sim, words
 
 TEXTS = [

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from conoscope.common.terminal import printable
 from conoscope.figures import FIGURES
-from conoscope.findings import Finding
-from conoscope.gathering import together
+from conoscope.reporting.findings import Finding
+from conoscope.reporting.gathering import together
 from conoscope.reporting.page import page as page_of
-from conoscope.terminal import printable
 from reports import HOSTILE, clipped, run, sim, words
 
 Open = Callable[..., Page]

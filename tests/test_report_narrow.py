@@ -10,9 +10,9 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 from transformers import BertConfig, BertForSequenceClassification
 
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.figures import FIGURES
-from conoscope.gathering import together
-from conoscope.loading import LoadedModel, load_model
+from conoscope.reporting.gathering import together
 from conoscope.reporting.page import page as page_of
 from drawings import GUESS, every_table
 from reports import run

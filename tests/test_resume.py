@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conoscope import checkpoint
+from conoscope.capture.loading import LoadedModel
+from conoscope.common.errors import OutputError
 from conoscope.corpora import Corpus, Example, Notes, load_corpus
-from conoscope.errors import OutputError
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import Options, measure
+from conoscope.measuring import checkpoint
+from conoscope.measuring.pipeline import Options, measure
 
 OPTIONS = Options(batch_size=1)
 TEXTS = list(load_corpus("bistro:test").first(80))

@@ -10,18 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conoscope.batches import Batch
+from conoscope.capture.batches import Batch
+from conoscope.capture.trace import Answer
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import Judging, plausibility
 from conoscope.explaining.metrics import Agreement
 from conoscope.explaining.selecting import Selection
 from conoscope.measures import request
 from conoscope.measures.correlation import ranks, spearman
+from conoscope.measures.tally import Tally
 from conoscope.measures.words import _explained_of
 from conoscope.quantities.gate_scores import _fewest, _first_share
-from conoscope.result import tables_of
-from conoscope.tally import Tally
-from conoscope.traces import Answer
+from conoscope.results.result import tables_of
 
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 

@@ -2,11 +2,11 @@
 
 from html.parser import HTMLParser
 
+from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Example
-from conoscope.loading import LoadedModel
-from conoscope.pipeline import measure
-from conoscope.result import Result
-from conoscope.showing import shown
+from conoscope.measuring.pipeline import measure
+from conoscope.reporting.notebook import shown
+from conoscope.results.result import Result
 
 
 class Seen(HTMLParser):

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from architectures import FOLLOWED, padded, tiny
-from conoscope.attending import attention_of
-from conoscope.capture import Capture, traces_of, verify
-from conoscope.errors import CaptureError
-from conoscope.maps import maps_of
-from conoscope.softmax import Followed, Following, paused
-from conoscope.traces import Trace
+from conoscope.capture.head_weights import maps_of
+from conoscope.capture.implementation import attention_of
+from conoscope.capture.recorder import Capture, traces_of, verify
+from conoscope.capture.trace import Trace
+from conoscope.capture.traced_attention import Followed, Following, paused
+from conoscope.common.errors import CaptureError
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")

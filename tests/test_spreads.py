@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 import torch
 
-from conoscope.batches import Batch
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.trace import Answer
 from conoscope.corpora import Corpus, load_corpus
-from conoscope.loading import LoadedModel
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.capacity import _choices
-from conoscope.pipeline import Options, measure
-from conoscope.result import Result, tables_of
-from conoscope.tally import Tally
-from conoscope.traces import Answer
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.results.result import Result, tables_of
 
 NUMBERS = {"measure", "value", "sd", "n", "low", "high", "share", "mean", "undefined", "baseline", "adjusted"}
 MEANS = {

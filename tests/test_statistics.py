@@ -5,8 +5,8 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from conoscope.samples import ByKey, Sample, names_of
-from conoscope.statistics import Directions, Gram, Histogram, Moments
+from conoscope.sums.samples import ByKey, Sample, names_of
+from conoscope.sums.statistics import Directions, Gram, Histogram, Moments
 
 KEEP = torch.ones(6, dtype=torch.bool)
 

@@ -16,18 +16,18 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from architectures import SHAPES, padded, tiny
-from conoscope.batches import Batch
-from conoscope.capture import traces_of
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import traces_of
+from conoscope.capture.trace import Trace
 from conoscope.corpora import Corpus, Example
-from conoscope.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.measures.stream import cka
-from conoscope.pipeline import Options, measure
+from conoscope.measures.tally import Tally
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.stream import STREAM, stream, stream_pairs
-from conoscope.result import table
-from conoscope.samples import Sample
-from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.results.result import table
+from conoscope.sums.samples import Sample
 
 WHAT = (*STREAM, "cka")
 LENGTHS = (40, 23, 16, 9, 1)

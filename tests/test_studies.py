@@ -11,10 +11,9 @@ import pytest
 
 from commands import refusal
 from conoscope.cli import main
+from conoscope.common.errors import MeasureError
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import MeasureError
-from conoscope.gathering import gather
-from conoscope.settings import Training
+from conoscope.reporting.gathering import gather
 from conoscope.studies import STUDIES
 from conoscope.studies.base import TAGS, Claim, Condition, Published, Row, Study
 from conoscope.studies.contrasts import difference
@@ -24,6 +23,7 @@ from conoscope.studies.records import read_record
 from conoscope.studies.reproducing import Reproducing, _refuse_twice_the_same, reproduce
 from conoscope.studies.running import jobs_of, kept
 from conoscope.studies.telling import told
+from conoscope.training.settings import Training
 
 ALONE = Reproducing(jobs=1)
 HERE = Place()

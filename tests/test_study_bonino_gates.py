@@ -5,17 +5,17 @@ import pandas as pd
 import pytest
 import torch
 
+from conoscope.capture.loading import load_model
 from conoscope.corpora import Example, load_corpus
 from conoscope.explaining.records import Explanation
-from conoscope.loading import load_model
-from conoscope.settings import Training
 from conoscope.studies import STUDIES
 from conoscope.studies.base import NEW_BERT
-from conoscope.studies.bonino_reading import _answers
 from conoscope.studies.checkpoints import new_bert
 from conoscope.studies.judging import judged
+from conoscope.studies.published.bonino_reading import _answers
+from conoscope.studies.published.spike_domains import DOMAINS, places, shares, variety
 from conoscope.studies.reproducing import Reproducing, reproduce
-from conoscope.studies.spike_domains import DOMAINS, places, shares, variety
+from conoscope.training.settings import Training
 
 STUDY = STUDIES["bonino-gates"]
 CLAIMS = {claim.name: claim for claim in STUDY.claims}

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from conoscope.studies import STUDIES
-from conoscope.studies.course_family import ALIKE, STUDY
 from conoscope.studies.judging import Verdict, judged
+from conoscope.studies.published.course_family import ALIKE, STUDY
 from conoscope.studies.reproducing import Reproducing, reproduce
 
 ACCURACIES = {"mean": 0.80, "simple": 0.83, "question": 0.84, "question-value": 0.85, "tp9-base": 0.81,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conoscope.errors import ModelError
+from conoscope.common.errors import ModelError
 from conoscope.studies import STUDIES, checkpoints
 from conoscope.studies.base import MINILM, Condition
 from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint

@@ -7,7 +7,7 @@ import pytest
 from conoscope.studies import STUDIES
 from conoscope.studies.base import Published
 from conoscope.studies.judging import averaged, compared, judged
-from conoscope.studies.kobayashi_reading import FITS, RANKS, _ranks
+from conoscope.studies.published.kobayashi_reading import FITS, RANKS, _ranks
 from conoscope.studies.reproducing import Reproducing, reproduce
 
 STUDY = STUDIES["kobayashi-norms"]

@@ -8,7 +8,7 @@ import pytest
 from conoscope.measures.capacity import random_largest, simplex
 from conoscope.studies import STUDIES
 from conoscope.studies.judging import Verdict, judged
-from conoscope.studies.many_classes import STUDY
+from conoscope.studies.published.many_classes import STUDY
 from conoscope.studies.reproducing import Reproducing, reproduce
 
 QUANTITIES = {"accuracy", "nearest cone", "largest cosine", "mean cosine", "simplex", "random", "effective rank"}

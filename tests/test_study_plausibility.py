@@ -5,7 +5,7 @@ import pytest
 
 from conoscope.studies import STUDIES
 from conoscope.studies.judging import judged
-from conoscope.studies.plausibility import MAPS
+from conoscope.studies.published.plausibility import MAPS
 from conoscope.studies.reproducing import Reproducing, reproduce
 
 STUDY = STUDIES["plausibility"]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from conoscope.cli import main
+from conoscope.common.errors import CorpusError
+from conoscope.common.terminal import printable
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.describe import describe
-from conoscope.errors import CorpusError
-from conoscope.survey import Survey, survey
-from conoscope.terminal import printable
+from conoscope.corpora.description import describe
+from conoscope.corpora.survey import Survey, survey
 from layouts import LAYOUTS, hatexplain, write
 
 FEW = [

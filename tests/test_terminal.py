@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import conoscope
-from conoscope.arguments import COMMANDS
 from conoscope.cli import main
-from conoscope.terminal import printable, say
+from conoscope.commands.arguments import COMMANDS
+from conoscope.common.terminal import printable, say
 
 STEERING = "a\x1b[31mred\u202e\x07\x9b2J"
 NAME = STEERING if sys.getfilesystemencoding() == "utf-8" else STEERING.encode("ascii", "ignore").decode()
@@ -34,7 +34,7 @@ def test_say_is_the_only_place_that_prints() -> None:
             for call in calls
             if isinstance(call, ast.Attribute) and call.attr == "write" and ast.unparse(call.value).startswith("sys.std")
         ]
-        assert len(prints) == (path == SOURCE / "terminal.py"), path
+        assert len(prints) == (path == SOURCE / "common" / "terminal.py"), path
         assert not writes, path
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from conoscope.tokenizer import build_tokenizer, count_words
+from conoscope.models.tokenizer import build_tokenizer, count_words
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState, set_seed
 
-from conoscope.building import build
-from conoscope.capture import traces_of
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.recorder import traces_of
 from conoscope.cli import main
-from conoscope.compare import compare
+from conoscope.common.errors import CorpusError, ModelError, OutputError
 from conoscope.corpora import Corpus, Example, splits_of
-from conoscope.encoding import Collator, Encoded
-from conoscope.errors import CorpusError, ModelError, OutputError
-from conoscope.loading import LoadedModel, load_model
-from conoscope.pipeline import Options, measure
-from conoscope.retraining import load_for_training
-from conoscope.seeds import train_seeds
-from conoscope.training import Training, train
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.training.building import build
+from conoscope.training.comparison import compare
+from conoscope.training.encoding import Collator, Encoded
+from conoscope.training.new_head import load_for_training
+from conoscope.training.seeds import train_seeds
+from conoscope.training.trainer import Training, train
 
 QUICK = Training(layers=1, width=16, epochs=4, patience=2, learning_rate=1e-2, batch_size=16, device="cpu")
 
@@ -263,7 +263,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
     settings = replace(QUICK, epochs=5, patience=5, entropy_penalty=penalty)
     whole = load_model(train(splits, tmp_path / "whole", settings).folder).digest()
     with monkeypatch.context() as patched:
-        patched.setattr("conoscope.training._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])
+        patched.setattr("conoscope.training.trainer._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])
         with pytest.raises(KeyboardInterrupt):
             train(splits, tmp_path / "run", settings)
     with pytest.raises(OutputError, match="holds a run that was stopped; --resume goes on with it"):
@@ -322,7 +322,7 @@ def test_a_checkpoint_under_dropout_and_penalty_goes_on_to_the_same_weights(
     settings = Training(checkpoint=str(minilm_folder), epochs=2, batch_size=8, device="cpu", max_length=16, entropy_penalty=0.1)
     whole = load_model(train(few, tmp_path / "whole", settings).folder).digest()
     with monkeypatch.context() as patched:
-        patched.setattr("conoscope.training._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop(6)])
+        patched.setattr("conoscope.training.trainer._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop(6)])
         with pytest.raises(KeyboardInterrupt):
             train(few, tmp_path / "run", settings)
     assert load_model(train(few, tmp_path / "run", replace(settings, resume=True)).folder).digest() == whole

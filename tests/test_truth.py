@@ -15,20 +15,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import conoscope.findings
+import conoscope.reporting.findings
+from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.explaining import plausibility
 from conoscope.figures import FIGURES, spec
-from conoscope.findings import Claim, Finding, find
-from conoscope.findings import cones as cone_findings
-from conoscope.gathering import Run, gather, together
-from conoscope.loading import LoadedModel, load_model
 from conoscope.measures.base import QUANTILES
 from conoscope.measures.class_maps import THETA
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.pipeline import Options, measure
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.reporting.findings import Claim, Finding, find
+from conoscope.reporting.findings import cones as cone_findings
+from conoscope.reporting.gathering import Run, gather, together
+from conoscope.reporting.notebook import shown
 from conoscope.reporting.opening import facts, opening, title_of
-from conoscope.showing import shown
 from truth import REFERENCES, Allowed, faults_of, marks_not_drawn, wrong_numbers
 
 TEXTS = 18
@@ -100,7 +100,7 @@ def reported(request: pytest.FixtureRequest, sources: dict[str, list[Any]]) -> R
 def every_finding(tables: Mapping[str, pd.DataFrame]) -> list[Finding]:
     """All that can be found, not the first five alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conoscope.findings, "MOST", 99)
+        patch.setattr(conoscope.reporting.findings, "MOST", 99)
         return find(tables)
 
 
@@ -141,7 +141,7 @@ def text_of(markup: str) -> str:
 def test_the_page_and_the_notebook_say_the_findings_and_no_other_numbers(
     reported: Reported, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conoscope.showing.SHOWN", ())
+    monkeypatch.setattr("conoscope.reporting.notebook.SHOWN", ())
     findings = find(reported.tables)
     header = opening(reported.runs, findings, (), title_of(reported.runs))
     items = [text_of(item) for item in re.findall(r"<li>(.*?)</li>", header, re.DOTALL)]

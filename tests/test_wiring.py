@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from architectures import CAUSAL, FOLLOWED, SHAPES, VOCABULARY, padded, tiny
-from conoscope.batches import Batch
-from conoscope.calls import Event
-from conoscope.capture import Capture, Mode, Trace, traces_of
-from conoscope.layers import standardize
-from conoscope.loading import LoadedModel
-from conoscope.models import SelfAttentionForSequenceClassification, preset
-from conoscope.traces import Answer
-from conoscope.wiring import Wiring, _find_forward
+from conoscope.capture.batches import Batch
+from conoscope.capture.calls import Event
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Capture, Mode, Trace, traces_of
+from conoscope.capture.trace import Answer
+from conoscope.capture.wiring import Wiring, _find_forward
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.models.layers import standardize
 
 FORWARDS = {
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra", *FOLLOWED), r"layer\.\d\.output\.dense"),

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from conoscope.cli import main
-from conoscope.errors import OutputError
-from conoscope.textfiles import readable
-from conoscope.writing import BESIDE, atomic, atomic_folder, atomic_text, refuse_unspelt, write_text
+from conoscope.common.errors import OutputError
+from conoscope.common.textfiles import readable
+from conoscope.common.writing import BESIDE, atomic, atomic_folder, atomic_text, refuse_unspelt, write_text
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "conoscope"
@@ -290,7 +290,7 @@ def test_a_folder_that_no_tokenizer_can_be_saved_under_is_refused_before_trainin
 
 
 def test_writing_where_it_cannot_be_is_refused_and_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from conoscope.compare import Comparison
+    from conoscope.training.comparison import Comparison
 
     frame = pd.DataFrame({"a": [1]})
     Comparison(frame, frame).save(tmp_path / "scores.csv")

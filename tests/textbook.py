@@ -13,13 +13,13 @@ import torch
 from scipy.stats import spearmanr
 
 from architectures import padded
-from conoscope.batches import Batch
-from conoscope.kinds import CLS, KINDS, OTHER, PAD, PUNCTUATION, SEP, SPECIAL
+from conoscope.capture.batches import Batch
+from conoscope.capture.token_kinds import CLS, KINDS, OTHER, PAD, PUNCTUATION, SEP, SPECIAL
+from conoscope.capture.trace import Trace
 from conoscope.measures import request
 from conoscope.measures.correlation import ROUNDING
-from conoscope.result import tables_of
-from conoscope.tally import Tally
-from conoscope.traces import Trace
+from conoscope.measures.tally import Tally
+from conoscope.results.result import tables_of
 
 NAMES = (*KINDS, "negation")
 NEGATION = NAMES.index("negation")

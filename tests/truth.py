@@ -1,4 +1,4 @@
-"""What a report may say, computed from the tables a second time: plain loops, nothing of `conoscope.findings`."""
+"""What a report may say, computed from the tables a second time: plain loops, nothing of `conoscope.reporting.findings`."""
 
 import re
 from collections import Counter

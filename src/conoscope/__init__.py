@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from conoscope.callback import GeometryCallback
-    from conoscope.capture import Capture, traces_of, verify
+    from conoscope.capture.loading import LoadedModel, load_model
+    from conoscope.capture.recorder import Capture, traces_of, verify
+    from conoscope.common.errors import ConoscopeError
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
-    from conoscope.errors import ConoscopeError
-    from conoscope.loading import LoadedModel, load_model
-    from conoscope.pipeline import Options, measure, merge
+    from conoscope.corpora.word_vectors import load_vectors
+    from conoscope.measures.tally import Tally
+    from conoscope.measuring.pipeline import Options, measure, merge
     from conoscope.reporting import report
-    from conoscope.result import Result
-    from conoscope.tally import Tally
-    from conoscope.training import Training, train
-    from conoscope.vectors import load_vectors
+    from conoscope.results.result import Result
+    from conoscope.training.geometry_callback import GeometryCallback
+    from conoscope.training.trainer import Training, train
 
 _HOME = {
-    **dict.fromkeys(("Capture", "traces_of", "verify"), "capture"),
+    **dict.fromkeys(("Capture", "traces_of", "verify"), "capture.recorder"),
     **dict.fromkeys(("Columns", "Corpus", "Example", "load_corpus"), "corpora"),
-    **dict.fromkeys(("LoadedModel", "load_model"), "loading"),
-    **dict.fromkeys(("Options", "measure", "merge"), "pipeline"),
-    **dict.fromkeys(("Training", "train"), "training"),
-    "ConoscopeError": "errors",
-    "GeometryCallback": "callback",
-    "Result": "result",
-    "Tally": "tally",
-    "load_vectors": "vectors",
+    **dict.fromkeys(("LoadedModel", "load_model"), "capture.loading"),
+    **dict.fromkeys(("Options", "measure", "merge"), "measuring.pipeline"),
+    **dict.fromkeys(("Training", "train"), "training.trainer"),
+    "ConoscopeError": "common.errors",
+    "GeometryCallback": "training.geometry_callback",
+    "Result": "results.result",
+    "Tally": "measures.tally",
+    "load_vectors": "corpora.word_vectors",
     "report": "reporting",
 }
 

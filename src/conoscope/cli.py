@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conoscope.arguments import parser
-from conoscope.errors import ConoscopeError, OutputError
-from conoscope.terminal import complain, say
-from conoscope.unused import refuse_unused
+from conoscope.commands.arguments import parser
+from conoscope.commands.unused import refuse_unused
+from conoscope.common.errors import ConoscopeError, OutputError
+from conoscope.common.terminal import complain, say
 
 
 def _demo(given: argparse.Namespace) -> None:
-    from conoscope.demo import demo
+    from conoscope.commands.demonstration import demo
 
     demo(Path(given.out), given.seed)
 
 
 def _train(given: argparse.Namespace) -> None:
     from conoscope.corpora import splits_of
-    from conoscope.seeds import train_seeds
-    from conoscope.training import Training, train
+    from conoscope.training.seeds import train_seeds
+    from conoscope.training.trainer import Training, train
 
     settings = Training(**_options(given, Training), progress=True)
 
@@ -45,7 +45,7 @@ def _train(given: argparse.Namespace) -> None:
 
 
 def _compare(given: argparse.Namespace) -> None:
-    from conoscope.compare import compare
+    from conoscope.training.comparison import compare
 
     found = compare(given.models, _texts(given).first(given.limit), given.device, given.batch_size, progress=True)
     say(found)
@@ -56,7 +56,7 @@ def _compare(given: argparse.Namespace) -> None:
 
 def _figure(given: argparse.Namespace) -> None:
     from conoscope.figures import positions, save
-    from conoscope.gathering import figure_of
+    from conoscope.reporting.gathering import figure_of
 
     chart = (
         positions(given.count or 100, given.width or 50) if given.name == "positions" else figure_of(given.name, given.results)
@@ -71,14 +71,14 @@ def _report_page(given: argparse.Namespace) -> None:
 
 
 def _measure(given: argparse.Namespace) -> None:
-    from conoscope.pipeline import Options, measure
+    from conoscope.measuring.pipeline import Options, measure
 
     corpus = None if given.corpus is None else _texts(given)
     _report(measure(given.model, corpus, given.measure, Options(**_options(given, Options), progress=True), given.out), given.out)
 
 
 def _merge(given: argparse.Namespace) -> None:
-    from conoscope.pipeline import merge
+    from conoscope.measuring.pipeline import merge
 
     result = merge(given.parts)
     result.save(given.out)
@@ -110,17 +110,17 @@ def _tell(notes: Iterable[str]) -> None:
 
 
 def _gates(given: argparse.Namespace) -> None:
-    from conoscope.gates import gate_map, sort_gates, thresholds
-    from conoscope.result import Result
+    from conoscope.measuring.gates import gate_map, sort_gates, thresholds
+    from conoscope.results.result import Result
 
     limits = thresholds(given.threshold)
     say(gate_map(sort_gates(Result.load(given.results), limits)))
 
 
 def _explain(given: argparse.Namespace) -> None:
+    from conoscope.capture.loading import load_model
     from conoscope.explaining import Explaining, Explanation, explain, write_explanations
     from conoscope.explaining.records import DEFAULT_MAPS, texts_asked
-    from conoscope.loading import load_model
 
     corpus = None if given.corpus is None else _texts(given)
     texts = texts_asked(corpus, given.words, given.out)
@@ -163,7 +163,7 @@ def _texts(given: argparse.Namespace) -> Any:
 
 
 def _corpus(given: argparse.Namespace) -> None:
-    from conoscope.survey import Survey, survey
+    from conoscope.corpora.survey import Survey, survey
 
     width = shutil.get_terminal_size((120, 24)).columns
     say(
@@ -174,7 +174,7 @@ def _corpus(given: argparse.Namespace) -> None:
 
 
 def _fetch(given: argparse.Namespace) -> None:
-    from conoscope.fetch import fetch
+    from conoscope.corpora.fetch import fetch
 
     for path in fetch(given.name, given.data_dir, progress=sys.stderr.isatty()):
         say(path)
@@ -202,7 +202,7 @@ def _reproduce(given: argparse.Namespace) -> None:
 
 
 def _list(given: argparse.Namespace) -> None:
-    from conoscope.catalogue import listing
+    from conoscope.commands.catalogue import listing
 
     say(listing(given.what))
 

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from conoscope.bounds import SEED, named, within
+from conoscope.common.bounds import SEED, named, within
+from conoscope.common.errors import CorpusError, one_of
 from conoscope.corpora import esnli, hatexplain, hub, imdb, newsgroups, sarscov2, wikitext, yelp_hat
 from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
 from conoscope.corpora.cutting import TENTH, side
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.files import Columns, is_file, read_file
-from conoscope.errors import CorpusError, one_of
 
 __all__ = [
     "CORPORA",

@@ -4,9 +4,9 @@ import tarfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from conoscope.common.errors import DataError, one_of
+from conoscope.common.textfiles import told
 from conoscope.corpora.base import Notes
-from conoscope.errors import DataError, one_of
-from conoscope.textfiles import told
 
 LARGEST = 1 << 26
 """No text is larger than this; what claims to be is a trap."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from conoscope.bounds import COUNT, SHARDS, within
-from conoscope.errors import CorpusError, one_of
+from conoscope.common.bounds import COUNT, SHARDS, within
+from conoscope.common.errors import CorpusError, one_of
 
 Notes = Counter[str]
 """What a reader mended or left out, and how often."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
 
+from conoscope.common.errors import CorpusError
 from conoscope.corpora import bistro_words as words
 from conoscope.corpora.base import GRAMMAR, Corpus, Example, Notes, require_split, stable_hash
-from conoscope.errors import CorpusError
 
 SIZES = {"train": 10000, "validation": 1000, "test": 1000}
 MOST_EXAMPLES = 50_000

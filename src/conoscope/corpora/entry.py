@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conoscope.common.errors import CorpusError
+from conoscope.common.options import no_option, takes
+from conoscope.common.textfiles import is_there, told
 from conoscope.corpora.base import Corpus, require_split
 from conoscope.corpora.files import Columns
-from conoscope.errors import CorpusError
-from conoscope.options import no_option, takes
-from conoscope.textfiles import is_there, told
 
 VARIABLE = "CONOSCOPE_DATA"
 END = 1 << 20

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from conoscope.common.errors import CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.rationales import without_punctuation
 from conoscope.corpora.tables import require, rows
-from conoscope.errors import CorpusError
 
 LABELS = ("neutral", "entailment", "contradiction")
 FILES = {

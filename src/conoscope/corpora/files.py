@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from conoscope.common.errors import CorpusError, one_of
+from conoscope.common.textfiles import is_there, readable, told
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
-from conoscope.errors import CorpusError, one_of
-from conoscope.textfiles import is_there, readable, told
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from conoscope.common.errors import CorpusError
+from conoscope.common.textfiles import whole
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.rationales import fitted
-from conoscope.errors import CorpusError
-from conoscope.textfiles import whole
 
 LABELS = ("normal", "hatespeech", "offensive")
 POSTS, DIVISIONS = "dataset.json", "post_id_divisions.json"

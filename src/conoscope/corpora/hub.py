@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from conoscope.common.errors import ConoscopeError, CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.files import example, scan
 from conoscope.corpora.tables import Row
-from conoscope.errors import ConoscopeError, CorpusError
 
 PREFIX = "hub:"
 HELD_BACK = (None, -1)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from conoscope.common.errors import CorpusError
+from conoscope.common.textfiles import decoded
 from conoscope.corpora.archives import files_in
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import TENTH, by_turns, side
 from conoscope.corpora.entry import Entry, Wanted
-from conoscope.errors import CorpusError
-from conoscope.textfiles import decoded
 
 LABELS = ("neg", "pos")
 ARCHIVE, UNPACKED = "aclImdb_v1.tar.gz", "aclImdb"

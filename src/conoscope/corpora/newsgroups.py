@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from conoscope.common.errors import CorpusError
 from conoscope.corpora.archives import files_in
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import TENTH, dealt, side
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.tables import require, rows
-from conoscope.errors import CorpusError
 
 LABELS = (
     *("alt.atheism", "comp.graphics", "comp.os.ms-windows.misc", "comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware"),

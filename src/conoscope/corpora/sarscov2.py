@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from conoscope.common.errors import CorpusError
+from conoscope.common.textfiles import lines
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import dealt, side
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.tables import require, rows
-from conoscope.errors import CorpusError
-from conoscope.textfiles import lines
 
 GENOME = 29_903
 SPIKE = slice(21_562, 25_384)

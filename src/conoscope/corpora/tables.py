@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from conoscope.common.errors import CorpusError, one_of
+from conoscope.common.textfiles import is_there, lines
 from conoscope.corpora.base import Notes
-from conoscope.errors import CorpusError, one_of
-from conoscope.textfiles import is_there, lines
 
 Row = tuple[int, Mapping[str, Any]]
 Reader = Callable[[Path, Notes], Iterator[Row]]

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from conoscope.common.errors import CorpusError
+from conoscope.common.textfiles import lines
 from conoscope.corpora.base import Corpus, Example, Length, Notes
 from conoscope.corpora.entry import Entry, Wanted
-from conoscope.errors import CorpusError
-from conoscope.textfiles import lines
 
 FILES = {"train": "wiki.train.raw", "validation": "wiki.valid.raw", "test": "wiki.test.raw"}
 ARCHIVE, INSIDE = "wikitext-2-raw-v1.zip", "wikitext-2-raw"

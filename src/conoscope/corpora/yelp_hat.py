@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
+from conoscope.common.errors import CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import side
 from conoscope.corpora.entry import Entry, Wanted
 from conoscope.corpora.rationales import fitted, marked_words, without_punctuation
 from conoscope.corpora.tables import Row, require, rows
-from conoscope.errors import CorpusError
 
 LABELS = ("negative", "positive")
 PEOPLE = 3

@@ -5,12 +5,12 @@
 """
 
 from conoscope.explaining import attention, chance, flow, gradients, rollouts  # noqa: F401  they enter their maps
-from conoscope.explaining.agreement import plausibility
 from conoscope.explaining.base import METHODS, described
 from conoscope.explaining.erasing import Erasing
+from conoscope.explaining.faithfulness import faithfulness
 from conoscope.explaining.metrics import Judging
+from conoscope.explaining.plausibility import plausibility
 from conoscope.explaining.records import Explaining, Explanation, explain, write_explanations
-from conoscope.explaining.reliance import faithfulness
 
 __all__ = [
     "METHODS",

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from conoscope.batches import Batch
-from conoscope.errors import MeasureError, one_of
-from conoscope.options import options_of, read_options
+from conoscope.capture.batches import Batch
+from conoscope.common.errors import MeasureError, one_of
+from conoscope.common.options import options_of, read_options
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from conoscope.batches import Batcher
-from conoscope.bounds import COUNT, check
+from conoscope.capture.batches import Batcher
+from conoscope.capture.loading import LoadedModel
+from conoscope.common.bounds import COUNT, check
+from conoscope.common.errors import MeasureError, ModelError, one_of
 from conoscope.corpora import Example
-from conoscope.errors import MeasureError, ModelError, one_of
 from conoscope.explaining.intervals import RESAMPLES
 from conoscope.explaining.records import Explanation
 from conoscope.explaining.selecting import share_of
-from conoscope.loading import LoadedModel
 
 BINS = (0.01, 0.05, 0.1, 0.2, 0.5)
 """The shares of words that are erased, or kept."""

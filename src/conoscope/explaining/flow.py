@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.errors import MeasureError
+from conoscope.common.errors import MeasureError
 from conoscope.explaining.base import Passed, explains
 from conoscope.explaining.rollouts import with_residual
 

@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from conoscope.errors import MeasureError, ModelError
+from conoscope.capture.class_token import named_pad, padding_as
+from conoscope.capture.forward import within_memory
+from conoscope.capture.token_kinds import SPECIAL
+from conoscope.common.errors import MeasureError, ModelError
 from conoscope.explaining.base import Passed, explains
-from conoscope.kinds import SPECIAL
-from conoscope.passing import within_memory
-from conoscope.reading import named_pad, padding_as
 
 MOST_STEPS = 10**6
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from conoscope.common.resampling import INTERVAL, weightings
 from conoscope.explaining.ranking import divided
-from conoscope.resampling import INTERVAL, weightings
 
 RESAMPLES = 1000
 Values = Mapping[Any, Float[np.ndarray, " r"]]

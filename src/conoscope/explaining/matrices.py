@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.errors import CaptureError
+from conoscope.capture.trace import Trace
+from conoscope.common.errors import CaptureError
 from conoscope.quantities.transformed import summed_norms, transformed, values_of
-from conoscope.statistics import at_least_single
-from conoscope.traces import Trace
+from conoscope.sums.statistics import at_least_single
 
 Matrix = Float[Tensor, "b t t"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from conoscope.bounds import COUNT, check
-from conoscope.errors import MeasureError, one_of
+from conoscope.common.bounds import COUNT, check
+from conoscope.common.errors import MeasureError, one_of
 from conoscope.explaining.intervals import RESAMPLES, mean_of
 from conoscope.explaining.ranking import Ranking, divided
 from conoscope.explaining.selecting import NORMALIZATIONS, Selection

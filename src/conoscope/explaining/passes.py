@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.batches import Batch
-from conoscope.capture import Capture
+from conoscope.capture.batches import Batch
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Capture
+from conoscope.capture.text_vector import text_vector
+from conoscope.capture.trace import Trace, read_at
+from conoscope.capture.wiring import Pooling
 from conoscope.explaining.base import Asked, Passed
 from conoscope.explaining.matrices import KINDS
-from conoscope.loading import LoadedModel
-from conoscope.text_vector import text_vector
-from conoscope.traces import Trace, read_at
-from conoscope.wiring import Pooling
 
 
 class Passes:

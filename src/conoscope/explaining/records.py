@@ -11,19 +11,19 @@ import numpy as np
 from jaxtyping import Bool, Float
 from transformers import PreTrainedModel
 
-from conoscope.batches import WINDOW, Batcher
-from conoscope.bounds import POSITIVE, check
+from conoscope.capture.batches import WINDOW, Batcher
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.common.bounds import POSITIVE, check
+from conoscope.common.errors import CorpusError, MeasureError, OutputError, one_of
+from conoscope.common.options import refuse_twice
+from conoscope.common.pooling import chosen_pool
+from conoscope.common.terminal import Progress, printable
+from conoscope.common.writing import atomic_text
 from conoscope.corpora import Corpus, Example, Texts, corpus_of
 from conoscope.corpora.base import PEOPLE
-from conoscope.errors import CorpusError, MeasureError, OutputError, one_of
 from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
-from conoscope.loading import LoadedModel, load_model
-from conoscope.options import refuse_twice
-from conoscope.pooling import chosen_pool
-from conoscope.terminal import Progress, printable
-from conoscope.writing import atomic_text
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
 DIGITS = 9

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from conoscope.common.errors import DataError, MeasureError, one_of
 from conoscope.corpora import Example, Notes
 from conoscope.corpora.tables import rows
-from conoscope.errors import DataError, MeasureError, one_of
 
 Scores = tuple[int, Mapping[str, list[float | None]]]
 """The line that a row stands on, and its scores by map."""

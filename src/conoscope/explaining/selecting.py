@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from conoscope.errors import MeasureError
-from conoscope.options import options_of
+from conoscope.common.errors import MeasureError
+from conoscope.common.options import options_of
 
 Scores = Float[np.ndarray, " w"]
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from conoscope.capture.device import USUAL, dtype_name
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.text_vector import text_vector
+from conoscope.common.errors import DataError, ModelError
+from conoscope.common.options import refuse_twice
+from conoscope.common.pooling import Pool
 from conoscope.corpora import Corpus, Example
-from conoscope.errors import DataError, ModelError
 from conoscope.explaining.base import asked
 from conoscope.explaining.chance import random_scores
-from conoscope.explaining.judged import fingerprint
+from conoscope.explaining.evaluation import fingerprint
 from conoscope.explaining.records import DEFAULT_MAPS, Explaining, Explanation, explain
 from conoscope.explaining.scorefiles import ScoreFile, joined_names, read_scores
-from conoscope.loading import LoadedModel
-from conoscope.options import refuse_twice
-from conoscope.placing import USUAL, dtype_name
-from conoscope.pooling import Pool
-from conoscope.text_vector import text_vector
 
 CHANCE = "random"
 

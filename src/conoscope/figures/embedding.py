@@ -13,8 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from conoscope.markup import Html, joined, sentence, tag
-from conoscope.terminal import printable
+from conoscope.common.markup import Html, joined, sentence, tag
+from conoscope.common.terminal import printable
 
 
 def chart_box(anchor: str, told: str, drawing: str, chart: str, narrow: str = "") -> Html:

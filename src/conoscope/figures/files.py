@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conoscope.errors import OutputError, one_of
+from conoscope.common.errors import OutputError, one_of
+from conoscope.common.writing import atomic, write_text
 from conoscope.figures.base import Chart, figure_in
 from conoscope.figures.embedding import as_json, chart_page
-from conoscope.writing import atomic, write_text
 
 FORMATS = (".svg", ".pdf", ".png", ".html", ".json")
 

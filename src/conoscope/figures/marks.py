@@ -6,9 +6,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, east_asian_width
 
+from conoscope.common.terminal import printable
 from conoscope.figures.base import Tables, runs_of
 from conoscope.figures.theme import GREY, PALETTE, SHAPES
-from conoscope.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd

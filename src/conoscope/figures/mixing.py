@@ -175,7 +175,7 @@ def _panelled(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def _ordered(frame: "pd.DataFrame", column: str, names: Mapping[str, str] | None = None) -> "pd.DataFrame":
     """Rows in the order of those names, and under them; else in that of the kinds of tokens, a user's own after them."""
-    from conoscope.kinds import KINDS
+    from conoscope.capture.token_kinds import KINDS
 
     order = [*(names or KINDS), *frame[column].unique()]
     frame = frame.sort_values(column, key=lambda found: found.map(order.index), kind="stable")

@@ -10,7 +10,7 @@ def positions(count: int = 100, width: int = 50) -> Chart:
     import pandas as pd
     import torch
 
-    from conoscope.layers import sinusoids
+    from conoscope.models.layers import sinusoids
 
     table = sinusoids(count, width, like=torch.zeros(0, dtype=torch.float64))
     products = (table @ table.T).tolist()

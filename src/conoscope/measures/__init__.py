@@ -4,19 +4,17 @@ from conoscope.measures import (  # noqa: F401  enters them
     attention,
     capacity,
     class_maps,
-    classes,
     cones,
     directionality,
     gates,
     kinds,
     mixing,
-    nearest,
     norms,
-    plane,
     spectrum,
     stream,
     words,
 )
 from conoscope.measures.base import CATALOGUE, Measure, Part, Reading, Request, Table, describe, reads, request
+from conoscope.measures.class_cones import cosines, nearest, plane  # noqa: F401
 
 __all__ = ["CATALOGUE", "Measure", "Part", "Reading", "Request", "Table", "describe", "reads", "request"]

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from conoscope.measures.base import Part, Reading, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities.attention import ROWS
-from conoscope.statistics import Moments
-from conoscope.tally import Need
+from conoscope.sums.statistics import Moments
 
 
 def _parts() -> Iterator[Part]:

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.errors import MeasureError, one_of
-from conoscope.options import options_of, read_options
-from conoscope.tally import Need
+from conoscope.common.errors import MeasureError, one_of
+from conoscope.common.options import options_of, read_options
+from conoscope.measures.tally import Need
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.measures.representatives import ROUNDING
-from conoscope.statistics import Directions, entropy_rank
-from conoscope.tally import Need
+from conoscope.measures.class_cones.directions import ROUNDING
+from conoscope.measures.tally import Need
+from conoscope.sums.statistics import Directions, entropy_rank
 
 SITES = ("hidden", "key", "value")
 DRAWS = 32

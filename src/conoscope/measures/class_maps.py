@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from conoscope.measures.base import Part, Reading, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities.class_maps import heads_of
-from conoscope.samples import ByKey
-from conoscope.statistics import Moments
-from conoscope.tally import Need
+from conoscope.sums.samples import ByKey
+from conoscope.sums.statistics import Moments
 
 THETA = 0.01
 """Mean weights below this are left out."""

@@ -6,10 +6,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities import MASKS, meant
 from conoscope.quantities.cones import CONES
-from conoscope.statistics import Directions, Moments
-from conoscope.tally import Need
+from conoscope.sums.statistics import Directions, Moments
 
 BY_HEAD = ("query", "key", "value")
 SITES = (("hidden", "whole"), ("output", "whole"), *((site, width) for site in BY_HEAD for width in ("head", "whole")))

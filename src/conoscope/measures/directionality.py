@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities.directionality import MAP_NUMBERS, MAPS, NUMBERS
-from conoscope.samples import Constant, Sample
-from conoscope.statistics import Moments
-from conoscope.tally import Need
+from conoscope.sums.samples import Constant, Sample
+from conoscope.sums.statistics import Moments
 
 SPACES = ("query", "key", "value", "output")
 PAIRS = ("query-key", "query-value", "key-value")

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, ROUNDING, STRONG
 from conoscope.quantities.gates import GRID
-from conoscope.samples import Sample
-from conoscope.tally import Need
+from conoscope.sums.samples import Sample
 
 GATES = ("closed", "directional", "open", "forward contextual", "backward contextual", "cluster", "instance")
 """What a head can be; one that is none of them is mixed."""

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.kinds import SPECIAL
+from conoscope.capture.token_kinds import SPECIAL
 from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.measures.correlation import spearman
+from conoscope.measures.tally import Need
 from conoscope.quantities.kinds import HEADS, OF_KIND
-from conoscope.samples import Sample
-from conoscope.statistics import Counts, Moments, Range
-from conoscope.tally import Need
+from conoscope.sums.samples import Sample
+from conoscope.sums.statistics import Counts, Moments, Range
 
 TOKENS = 32
 """How many keys of each kind are told one by one."""

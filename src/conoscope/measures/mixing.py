@@ -6,10 +6,10 @@ from math import inf
 import torch
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities.mixing import MIXING
-from conoscope.samples import Constant
-from conoscope.statistics import Moments, Range
-from conoscope.tally import Need
+from conoscope.sums.samples import Constant
+from conoscope.sums.statistics import Moments, Range
 
 TOKENS = ("drawn", "all")
 

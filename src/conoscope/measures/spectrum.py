@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.statistics import Gram, Moments, entropy_rank
-from conoscope.tally import Need
+from conoscope.measures.tally import Need
+from conoscope.sums.statistics import Gram, Moments, entropy_rank
 
 SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "head"))
 MASKS = ("real", "content")

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
+from conoscope.measures.tally import Need
 from conoscope.quantities.stream import STREAM
-from conoscope.samples import Sample
-from conoscope.statistics import Directions, Moments
-from conoscope.tally import Need
+from conoscope.sums.samples import Sample
+from conoscope.sums.statistics import Directions, Moments
 
 
 def _parts() -> Iterator[Part]:

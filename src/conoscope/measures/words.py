@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
-from conoscope.samples import Sample
-from conoscope.statistics import Directions, Gram
-from conoscope.tally import Need
+from conoscope.measures.tally import Need
+from conoscope.sums.samples import Sample
+from conoscope.sums.statistics import Directions, Gram
 
 LEAST = 5
 """A word with fewer occurrences tells nothing."""

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.looks import entropy_of
+from conoscope.capture.reductions import entropy_of
+from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, quantity
-from conoscope.traces import Trace
 
 ROWS = ("all", "cls", "cls_to_others")
 

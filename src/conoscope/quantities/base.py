@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from conoscope.batches import Batch
-from conoscope.samples import Sample
-from conoscope.traces import Answer, Maps, Trace
+from conoscope.capture.batches import Batch
+from conoscope.capture.trace import Answer, Maps, Trace
+from conoscope.sums.samples import Sample
 
 ALL = 2**62
 """As many groups of a sample as there are."""

@@ -4,13 +4,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from conoscope.batches import Batch
-from conoscope.kinds import SEP
+from conoscope.capture.batches import Batch
+from conoscope.capture.class_token import first_place
+from conoscope.capture.token_kinds import SEP
+from conoscope.capture.trace import Answer
 from conoscope.quantities.base import quantity
-from conoscope.reading import first_place
-from conoscope.samples import ByKey
-from conoscope.statistics import Moments
-from conoscope.traces import Answer
+from conoscope.sums.samples import ByKey
+from conoscope.sums.statistics import Moments
 
 LONGEST = 128
 """Queries and keys beyond this many are left out."""

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, drawn, mask_of, quantity
-from conoscope.statistics import Directions, Moments, at_least_single
-from conoscope.traces import Trace
+from conoscope.sums.statistics import Directions, Moments, at_least_single
 
 CONES = ("sim", "intra_sim", "cone_index", "cone_share", "sum_norm")
 """What `cones` tells of each sentence, in this order."""

@@ -4,16 +4,16 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.batches import Batch
-from conoscope.kinds import SEP
-from conoscope.looks import drawn_keys, drawn_weights
+from conoscope.capture.batches import Batch
+from conoscope.capture.class_token import first_place
+from conoscope.capture.reductions import drawn_keys, drawn_weights
+from conoscope.capture.token_kinds import SEP
+from conoscope.capture.trace import Trace
 from conoscope.quantities.attention import of_classifying
 from conoscope.quantities.base import ALL, Arrays, quantity, tokens_entering
 from conoscope.quantities.cones import kept, moments_of_lengths, of_lengths
 from conoscope.quantities.transformed import summed_norms, transformed, transformed_norms, values_of
-from conoscope.reading import first_place
-from conoscope.samples import Sample, no_names
-from conoscope.traces import Trace
+from conoscope.sums.samples import Sample, no_names
 
 OF_KIND = ("weight", "norm", "transformed")
 """What `kind_norms` tells of each head and kind: Σ α and Σ ‖α f‖ over the keys of the kind, means over queries; mean ‖f‖."""

@@ -1,8 +1,8 @@
 """Spectrum: the products that singular values are read from."""
 
+from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, drawn, quantity
 from conoscope.quantities.cones import drawn_vectors
-from conoscope.traces import Trace
 
 DRAWN = {"head": 8, "whole": 16}
 """How many tokens of a sentence are drawn, where not all are asked for: a head is much narrower."""

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, drawn, quantity, tokens_entering
-from conoscope.samples import Sample, no_names
-from conoscope.statistics import at_least_single
-from conoscope.traces import Trace
+from conoscope.sums.samples import Sample, no_names
+from conoscope.sums.statistics import at_least_single
 
 STREAM = ("cosine", "residual_share", "attention_share", "forward_share", "mean", "variance", "kurtosis")
 """What `stream` tells of each drawn token, in this order."""

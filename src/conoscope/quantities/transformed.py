@@ -6,8 +6,8 @@ No vector f is kept for pairs of tokens: ‖α f‖ is α ‖f‖, and ‖Σ_h �
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.statistics import at_least_single
-from conoscope.traces import Trace
+from conoscope.capture.trace import Trace
+from conoscope.sums.statistics import at_least_single
 
 
 def values_of(trace: Trace) -> Float[Tensor, "b t h e"] | None:

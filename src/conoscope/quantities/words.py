@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from conoscope.batches import Batch, mixed
-from conoscope.kinds import OTHER
+from conoscope.capture.batches import Batch, mixed
+from conoscope.capture.token_kinds import OTHER
+from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, quantity
-from conoscope.samples import Sample, names_of
-from conoscope.statistics import at_least_single
-from conoscope.traces import Trace
+from conoscope.sums.samples import Sample, names_of
+from conoscope.sums.statistics import at_least_single
 
 WORDS, OCCURRENCES = 64, 100
 """How many words of the vocabulary are looked at, and how many occurrences of each, both chosen by hash."""

@@ -7,12 +7,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conoscope.errors import OutputError, one_of
-from conoscope.findings import find
-from conoscope.gathering import Source, gather, together
+from conoscope.common.errors import OutputError, one_of
+from conoscope.common.writing import write_text
+from conoscope.reporting.findings import find
+from conoscope.reporting.gathering import Source, gather, together
 from conoscope.reporting.page import page as written
-from conoscope.result import Result
-from conoscope.writing import write_text
+from conoscope.results.result import Result
 
 __all__ = ["report"]
 

@@ -3,9 +3,9 @@
 import json
 from dataclasses import dataclass
 
+from conoscope.common.markup import Html, sentence, tag
 from conoscope.figures import FIGURES, QUESTIONS, Figure, Tables, spec, svg
 from conoscope.figures.embedding import chart_box
-from conoscope.markup import Html, sentence, tag
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from importlib.metadata import version
 from typing import Any
 
 from conoscope import __version__
-from conoscope.gathering import Run
-from conoscope.markup import Html, joined, quoted, tag
-from conoscope.result import missing_shards
+from conoscope.common.markup import Html, joined, quoted, tag
+from conoscope.reporting.gathering import Run
+from conoscope.results.result import missing_shards
 
 LONGEST = 2000
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from conoscope.facts import screen_facts
-from conoscope.findings import Finding
-from conoscope.gathering import Run
-from conoscope.markup import Html, cut, joined, quoted, sentence, tag
+from conoscope.common.markup import Html, cut, joined, quoted, sentence, tag
+from conoscope.common.terminal import printable
 from conoscope.reporting.charts import Drawn
-from conoscope.result import missing_shards
-from conoscope.terminal import printable
+from conoscope.reporting.facts import screen_facts
+from conoscope.reporting.findings import Finding
+from conoscope.reporting.gathering import Run
+from conoscope.results.result import missing_shards
 
 COUNTS = ("No thing", "One thing", "Two things", "Three things", "Four things", "Five things")
 CLASSES = 5

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from conoscope.common.markup import Html, joined, tag
 from conoscope.figures import QUESTIONS, Tables
 from conoscope.figures.embedding import bundle, document, script, style
-from conoscope.findings import Finding
-from conoscope.gathering import Run
-from conoscope.markup import Html, joined, tag
 from conoscope.reporting.charts import Drawn, drawn, figure_of
+from conoscope.reporting.findings import Finding
+from conoscope.reporting.gathering import Run
 from conoscope.reporting.making import making
 from conoscope.reporting.opening import opening, title_of
 from conoscope.reporting.tables import Sheet, by_question, sheets, table_of

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from conoscope.markup import cut
-from conoscope.terminal import printable
+from conoscope.common.markup import cut
+from conoscope.common.terminal import printable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from conoscope.common.markup import Html, joined, quoted, sentence, tag
 from conoscope.figures import Tables
-from conoscope.gathering import Run
-from conoscope.markup import Html, joined, quoted, sentence, tag
 from conoscope.measures import CATALOGUE
+from conoscope.reporting.gathering import Run
 from conoscope.reporting.sorting import SHOWN, held_rows
-from conoscope.result import stem_of
+from conoscope.results.result import stem_of
 
 if TYPE_CHECKING:
     import pandas as pd

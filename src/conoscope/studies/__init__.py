@@ -4,7 +4,8 @@
 >>> reproduce("fosse-table-1", "out/table-1")
 """
 
-from conoscope.studies import (
+from conoscope.studies.base import Study
+from conoscope.studies.published import (
     bonino_gates,
     course_family,
     fosse_cones,
@@ -14,7 +15,6 @@ from conoscope.studies import (
     many_classes,
     plausibility,
 )
-from conoscope.studies.base import Study
 
 ALL = (fosse_table_1, fosse_table_2, course_family, kobayashi_norms, fosse_cones, plausibility, bonino_gates, many_classes)
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}

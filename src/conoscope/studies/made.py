@@ -12,20 +12,20 @@ from typing import Any
 import pandas as pd
 import torch
 
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.text_vector import text_vector
+from conoscope.common.errors import CorpusError, DataError, ModelError
+from conoscope.common.pooling import POOLS
 from conoscope.corpora import Corpus, Example, load_corpus, splits_of
 from conoscope.corpora.base import digest_of
 from conoscope.corpora.entry import VARIABLE, data_folder
-from conoscope.errors import CorpusError, DataError, ModelError
 from conoscope.explaining import Explaining, Judging, plausibility
-from conoscope.loading import LoadedModel, load_model
-from conoscope.pipeline import Options, measure
-from conoscope.pooling import POOLS
-from conoscope.result import Result
-from conoscope.settings import Training
+from conoscope.measuring.pipeline import Options, measure
+from conoscope.results.result import Result
 from conoscope.studies.base import NEW_BERT, Condition
 from conoscope.studies.checkpoints import new_bert
-from conoscope.text_vector import text_vector
-from conoscope.training import Trained, train
+from conoscope.training.settings import Training
+from conoscope.training.trainer import Trained, train
 
 GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from conoscope.errors import OutputError
+from conoscope.common.errors import OutputError
+from conoscope.common.writing import write_text
 from conoscope.figures import FIGURES, save
 from conoscope.studies.base import TAGS
 from conoscope.studies.records import Record, tables_of
 from conoscope.studies.reproducing import study_of
 from conoscope.studies.telling import CASE_HEAD, HEAD, MEANS_HEAD, case_cells, cells, mean_cells
-from conoscope.writing import write_text
 
 DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
 """The figures of a page."""

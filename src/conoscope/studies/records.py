@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from conoscope.errors import OutputError
-from conoscope.result import write_provenance, write_tables
+from conoscope.common.errors import OutputError
+from conoscope.common.writing import make_folder, write_text
+from conoscope.results.result import write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
 from conoscope.studies.judging import averaged, compared, judged
-from conoscope.writing import make_folder, write_text
 
 Record = dict[str, Any]
 """All that is told of a study."""

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from os import cpu_count
 from pathlib import Path
 
-from conoscope.bounds import POSITIVE, check
-from conoscope.errors import MeasureError, one_of
+from conoscope.common.bounds import POSITIVE, check
+from conoscope.common.errors import MeasureError, one_of
+from conoscope.common.writing import make_folder
 from conoscope.studies import STUDIES
 from conoscope.studies.base import QUICK_TEXTS, Condition, Study
 from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
 from conoscope.studies.records import Record, recorded, write_record
 from conoscope.studies.running import jobs_of, kept, run_all
-from conoscope.writing import make_folder
 
 QUICK_SEEDS = 2
 

@@ -13,12 +13,12 @@ from threading import Event
 from typing import Any
 
 from conoscope import __version__
-from conoscope.errors import ConoscopeError, MeasureError
-from conoscope.result import versions
+from conoscope.common.errors import ConoscopeError, MeasureError
+from conoscope.common.terminal import Progress
+from conoscope.common.writing import make_folder, write_text
+from conoscope.results.result import versions
 from conoscope.studies.base import Condition, Study
 from conoscope.studies.made import Made, Place
-from conoscope.terminal import Progress
-from conoscope.writing import make_folder, write_text
 
 FINE_TUNING = 10
 """What it costs, in layers of a small model."""

@@ -1,0 +1,1 @@
+"""From a model and a batch to what each layer computed."""

@@ -1,0 +1,55 @@
+"""Placing: the device and the precision that a model computes in, and whether a model that is loaded already has them."""
+
+import torch
+from transformers import PreTrainedModel
+
+from conoscope.common.errors import ModelError, one_of
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+USUAL = "float32"
+"""The precision that a folder is loaded in where none is asked for."""
+
+
+def device_of(name: str | torch.device | None) -> torch.device:
+    """The device of this name, which must be able to sum; a GPU where there is one, for `auto` and None."""
+    if name is None or name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        # The sums are float64, which not every kind of device has.
+        torch.zeros(1, dtype=torch.float64, device=name).cpu()
+    except Exception as error:
+        raise ModelError(f"no device {str(name)!r} that can be used on this machine; try --device cpu") from error
+    return torch.device(name)
+
+
+def dtype_of(name: str | torch.dtype | None) -> torch.dtype:
+    """The precision of this name."""
+    known = str(USUAL if name is None else name).removeprefix("torch.")
+    if known not in DTYPES:
+        raise ModelError(f"no dtype {known!r}; known: {one_of(DTYPES)}")
+    return DTYPES[known]
+
+
+def dtype_name(module: PreTrainedModel) -> str:
+    """The precision of a model by name."""
+    return str(module.dtype).removeprefix("torch.")
+
+
+def refuse_elsewhere(
+    module: PreTrainedModel, name: str, device: str | torch.device | None, dtype: str | torch.dtype | None
+) -> None:
+    """Refuse a device or a precision that a model in memory does not have: it is the caller's, and is not moved in silence."""
+    if dtype is not None and dtype_of(dtype) != module.dtype:
+        asked = str(dtype).removeprefix("torch.")
+        raise ModelError(
+            f"{name} is loaded in {dtype_name(module)} and {asked} is asked for; load it so, as in "
+            f"load_model(..., dtype={asked!r}), or leave dtype out"
+        )
+    if device is None or device == "auto":
+        return
+    asked_for, there = device_of(device), torch.device(module.device)
+    if asked_for.type != there.type or asked_for.index not in (None, there.index):
+        raise ModelError(
+            f"{name} is loaded on {there} and {device} is asked for; load it there, as in "
+            f"load_model(..., device={str(device)!r}), or leave device out"
+        )

@@ -1,0 +1,85 @@
+"""Native: a model's own eager attention, of a whole batch, or of some examples and some queries alone."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from conoscope.capture.calls import Attended
+from conoscope.common.errors import CaptureError
+
+PIECE = {"cpu": 2**22, "cuda": 2**26}
+"""How many weights are made at once: on a CPU about what its caches hold, elsewhere what is little beside a model."""
+ALL = slice(None)
+
+
+def native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The eager attention of the file that defines the module's class, or one of its parents."""
+    for kind in type(module).__mro__:
+        found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    raise CaptureError(f"{type(module).__name__} has no eager attention of its own to capture; its weights cannot be seen")
+
+
+@dataclass(frozen=True)
+class Native:
+    """One call of attention, which can be made in parts: as called by transformers, with the module's own function."""
+
+    module: nn.Module
+    query: Float[Tensor, "b h t e"]
+    key: Float[Tensor, "b g t e"]
+    value: Float[Tensor, "b g t e_v"]
+    mask: Tensor | None
+    options: Mapping[str, Any]
+
+    def __call__(self, examples: slice | Tensor = ALL, rows: slice = ALL) -> tuple[Tensor, Tensor]:
+        """Context (b, t, h, e) and weights of these examples and these queries."""
+        query, key, value = self.query[examples, :, rows], self.key[examples], self.value[examples]
+        mask = None if self.mask is None else self._part(self.mask, examples, rows)
+        options = {name: self._part(x, examples, rows) if isinstance(x, Tensor) else x for name, x in self.options.items()}
+        return native_attention(self.module)(self.module, query, key, value, mask, **options)
+
+    def _part(self, x: Tensor, examples: slice | Tensor, rows: slice) -> Tensor:
+        """Of a mask, or of anything else with examples first and queries last but one, what belongs to the part."""
+        tokens = self.query.shape[2]
+        part = x[examples] if x.ndim > 1 and x.shape[0] == len(self.query) > 1 else x
+        return part[..., rows, :] if x.ndim == 4 and x.shape[-2] == tokens > 1 else part
+
+    def pieces(self, cuts: frozenset[str]) -> Iterator[tuple[slice, slice]]:
+        """The examples and queries of each piece, where only the given axes (`examples`, `rows`) may be cut."""
+        batch, heads, tokens = self.query.shape[:3]
+        room = PIECE.get(self.query.device.type, PIECE["cuda"]) // (heads * self.key.shape[2])
+        together = min(batch, max(1, room // tokens)) if "examples" in cuts else batch
+        rows = min(tokens, max(1, room // together)) if "rows" in cuts else tokens
+        for example in range(0, batch, together):
+            for row in range(0, tokens, rows):
+                yield slice(example, example + together), slice(row, row + rows)
+
+    def cuts(self, context: Tensor, weights: Tensor) -> frozenset[str]:
+        """Which axes can be cut without changing the answer, which is given."""
+        third = self.query.shape[2] // 3
+        # Neither the first queries nor the last: those are where a function that counts its queries would think them.
+        part = {"examples": (slice(len(self.query) - 1, None), ALL), "rows": (ALL, slice(third, 2 * third))}
+        return frozenset(axis for axis, (examples, rows) in part.items() if self._same(context, weights, examples, rows))
+
+    def _same(self, context: Tensor, weights: Tensor, examples: slice, rows: slice) -> bool:
+        part = self(examples, rows)
+        expected = context[examples, rows], weights[examples, :, rows]
+        # A model in float64 may still take its softmax in float32 (Llama, ModernBERT).
+        rounding = 16 * max(torch.finfo(context.dtype).eps, torch.finfo(torch.float32).eps)
+        return all(_close(one, other, rounding) for one, other in zip(part, expected, strict=True))
+
+    def attended(self, context: Float[Tensor, "b t h e_v"]) -> Attended:
+        """What went in, and this context."""
+        return Attended(self.query, self.key, self.value, context)
+
+
+def _close(one: Tensor, other: Tensor, rounding: float) -> bool:
+    """Whether two tensors are the same but for rounding; NaN, as pads may have, is the same as NaN."""
+    largest = float(other.abs().nan_to_num(0.0, 0.0).max())
+    return one.shape == other.shape and torch.allclose(one, other, rtol=rounding, atol=rounding * largest, equal_nan=True)

@@ -1,0 +1,45 @@
+"""Labels: which class of a model each label of a corpus is."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from conoscope.common.errors import ModelError, one_of
+
+
+def matched(labels: Sequence[str], classes: Sequence[str], corpus: str, model: str) -> Mapping[str, int]:
+    """The number of the model's class for each label of the corpus: by name, or by number where the model has no names.
+
+    An equal name comes first. Case is ignored only where one label and one class have that name, so that "us" and "US" stay two.
+    """
+    exact = {name: number for number, name in enumerate(classes)}
+    folded = {name.casefold(): number for number, name in enumerate(classes)}
+    ours, theirs = Counter(label.casefold() for label in labels), Counter(name.casefold() for name in classes)
+    numbered = all(name.startswith("LABEL_") for name in classes)
+    found: dict[str, int] = {}
+    for label in labels:
+        fold = label.casefold()
+        if label in exact:
+            found[label] = exact[label]
+        elif ours[fold] == theirs[fold] == 1:
+            found[label] = folded[fold]
+        elif numbered and label.isascii() and label.isdecimal() and label == str(int(label[:9])) and int(label) < len(classes):
+            found[label] = int(label)
+        else:
+            alike = [name for name in (*labels, *classes) if name != label and name.casefold() == fold]
+            case = f", and {alike[0]!r} is another label" if alike else ""
+            raise ModelError(
+                f"{corpus} has the label {label!r}, which {model} does not have (it has {one_of(classes)}){case}; "
+                "rename the labels, or measure with --no-labels"
+            )
+    if twice := [label for label in labels if list(found.values()).count(found[label]) > 1]:
+        raise ModelError(
+            f"{corpus} has the labels {twice[0]!r} and {twice[1]!r}, which are one class of {model}; rename one of them"
+        )
+    return found
+
+
+def distinct(classes: Sequence[str], model: str) -> tuple[str, ...]:
+    """The names of a model's classes; refused where two classes have one name, since no table could tell them apart."""
+    if twice := [name for name, count in Counter(classes).items() if count > 1]:
+        raise ModelError(f"{model} has two classes of the name {twice[0]!r}; give each its own in id2label of its config.json")
+    return tuple(classes)

@@ -1,0 +1,83 @@
+"""Text files as the world has them: plain, gzip or inside a zip; with a byte-order mark, or bytes that are not UTF-8."""
+
+import gzip
+import io
+import lzma
+import re
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from conoscope.common.errors import DataError
+
+REPLACED = "bytes that are not UTF-8, replaced"
+_ESCAPED = re.compile(r"[\udc80-\udcff]+")
+
+
+def lines(path: Path, notes: Counter[str], member: str = "") -> Iterator[str]:
+    """The lines of a file (or of a zip's member) with their ends, as csv wants them."""
+    with told(path), _opened(path, member) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
+        for line in text:
+            yield mended(line, notes)
+
+
+def whole(path: Path, notes: Counter[str]) -> str:
+    """All of a file at once."""
+    with told(path), _opened(path, "") as file:
+        return decoded(file.read(), notes)
+
+
+def decoded(content: bytes, notes: Counter[str]) -> str:
+    """The text of these bytes."""
+    return mended(content.decode("utf-8-sig", "surrogateescape"), notes)
+
+
+def mended(text: str, notes: Counter[str]) -> str:
+    """A text that can be written again: what was not UTF-8 is replaced and counted."""
+    escaped = 0 if text.isascii() else sum(map(len, _ESCAPED.findall(text)))
+    if not escaped:
+        return text
+    notes[REPLACED] += escaped
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def readable(name: str) -> str:
+    """A name from the command line or the disk as text: what the locale could not read is read as UTF-8."""
+    return _ESCAPED.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), name)
+
+
+@contextmanager
+def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
+    if member:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            yield file
+    else:
+        with path.open("rb") as file:
+            yield cast(IO[bytes], gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
+
+
+def is_there(path: Path, folder: bool = False) -> bool:
+    """Whether there is a file, or a folder, of this name; a name that nothing can have is that of nothing."""
+    try:
+        return path.is_dir() if folder else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, KeyError, ValueError, RuntimeError)
+"""What disks and broken archives raise; a compression that nobody knows is a RuntimeError too."""
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """What the disk or a broken archive says, told as ours."""
+    try:
+        yield
+    except BROKEN as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"{path} cannot be read: {said}; look at the file and its permissions, or fetch it again") from error

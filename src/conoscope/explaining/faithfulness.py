@@ -1,0 +1,107 @@
+"""faithfulness(): whether the model needs the words that a map puts first, and whether they are enough (DeYoung et al. 2020)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from transformers import PreTrainedModel
+
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.common.errors import CorpusError, ModelError
+from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
+from conoscope.explaining.evaluation import Judged, provenance_of, rows_of
+from conoscope.explaining.intervals import estimated, mean_of
+from conoscope.explaining.records import Explaining
+from conoscope.explaining.sources import Sources
+from conoscope.results.result import claim
+
+WINDOW = 64
+"""How many examples have their words erased together."""
+Falls = Float[np.ndarray, "n m 2 bins"]
+
+
+def faithfulness(
+    model: str | Path | PreTrainedModel | LoadedModel,
+    corpus: Texts,
+    maps: Sequence[str] | None = None,
+    scores: Sequence[str | Path] = (),
+    options: Explaining | None = None,
+    erasing: Erasing | None = None,
+    out: str | Path | None = None,
+) -> Judged:
+    """How far the predicted class's probability falls without the words that a map puts first, and with those alone."""
+    how, erase, texts = options or Explaining(), erasing or Erasing(), corpus_of(corpus)
+    loaded = load_model(model, device=how.device, dtype=how.dtype)
+    if len(loaded.labels) < 2:
+        raise ModelError(f"{loaded.name} is no classifier, and faithfulness is of one; give a model that was trained on labels")
+    sources = Sources.of(loaded, maps, scores)
+    provenance = provenance_of(
+        "faithfulness", loaded, texts, sources.names, {**asdict(erase), **sources.described(how)}, sources.pool(how)
+    )
+    if out is not None:
+        claim(out, provenance)
+    falls = _falls(texts.first(how.limit), sources, how, erase)
+    tables = {"faithfulness": _table(falls, sources.names, erase), "faithfulness.bins": _by_share(falls, sources.names, erase)}
+    found = Judged(tables, {**provenance, "seen": {"examples": len(falls)}})
+    if out is not None:
+        found.save(out)
+    return found
+
+
+def _falls(corpus: Corpus, sources: Sources, options: Explaining, erase: Erasing) -> Falls:
+    loaded = sources.model
+    assert loaded is not None
+    batcher = loaded.batcher(corpus.unlabelled(), options.max_length)
+    eraser = Eraser(loaded, batcher, options.batch_size, erase.token(loaded))
+    explanations = sources.explanations(corpus, replace(options, limit=None))
+    found = []
+    while window := list(islice(explanations, WINDOW)):
+        found.append(eraser.falls(window, sources.names))
+    if not found:
+        raise CorpusError(f"{corpus} has no examples to explain; give another corpus")
+    falls: Falls = np.concatenate(found)
+    for which, name in enumerate(sources.names):
+        if np.isnan(falls[:, which]).all():
+            raise sources.missing(name, corpus)
+    return falls
+
+
+def _table(falls: Falls, names: Sequence[str], erase: Erasing) -> pd.DataFrame:
+    """AOPC, the mean over the shares of words, of each map."""
+    rows = []
+    for which, name in enumerate(names):
+        values = {(metric, "macro"): falls[:, which, number].mean(-1) for number, metric in enumerate(METRICS)}
+        rows += rows_of(name, *_estimated(values, erase.resamples))
+    return pd.DataFrame(rows)
+
+
+def _by_share(falls: Falls, names: Sequence[str], erase: Erasing) -> pd.DataFrame:
+    rows = []
+    for which, name in enumerate(names):
+        for place, share in enumerate(BINS):
+            values = {(metric, "macro"): falls[:, which, number, place] for number, metric in enumerate(METRICS)}
+            rows += [{"share": share, **row} for row in rows_of(name, *_estimated(values, erase.resamples))]
+    frame = pd.DataFrame(rows)
+    return frame[["map", "metric", "average", "share", *frame.columns[4:]]]
+
+
+Key = tuple[str, str]
+
+
+def _estimated(
+    values: dict[Key, Float[np.ndarray, " n"]], resamples: int
+) -> tuple[dict[Key, dict[str, float]], dict[Key, tuple[int, int]]]:
+    """Means over examples with their intervals, and over how many, and of how many they are undefined."""
+    sentences = len(next(iter(values.values())))
+
+    def means(weights: Float[np.ndarray, "r n"]) -> dict[Key, Float[np.ndarray, " r"]]:
+        return {key: mean_of(weights, each) for key, each in values.items()}
+
+    undefined = {key: int(np.isnan(each).sum()) for key, each in values.items()}
+    counts = {key: (sentences - missing, missing) for key, missing in undefined.items()}
+    return estimated(means, sentences, resamples, sentences), counts

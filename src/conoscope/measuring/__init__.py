@@ -1,0 +1,1 @@
+"""measure() and merge(): the whole pipe."""

@@ -1,0 +1,94 @@
+"""Checkpoint: what a stopped run had summed, so that the same command goes on from there."""
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from conoscope.capture.batches import Batch
+from conoscope.common.errors import OutputError
+from conoscope.common.writing import atomic_folder
+from conoscope.corpora import Example
+from conoscope.measures.tally import Tally
+from conoscope.results.merging import differences
+from conoscope.results.result import Result, write_provenance
+
+EVERY = 60.0
+
+
+@dataclass
+class Seen:
+    """Counts the examples that pass, and adds up their hashes: a digest that merges as the sums do."""
+
+    examples: int = 0
+    digest: int = 0
+    truncated: int = 0
+    labelled: int = 0
+    correct: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
+
+    def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """The same examples, counted as they pass."""
+        for example in examples:
+            self.examples += 1
+            self.digest = (self.digest + example.digest) % 2**63
+            if example.label is not None:
+                self.classes[example.label] = self.classes.get(example.label, 0) + 1
+            yield example
+
+    def judge(self, batch: Batch, answer: Tensor) -> None:
+        """Count the examples of a batch that have a label among the model's classes, and those that were answered right."""
+        if answer.ndim == 2 and answer.shape[-1] > 1:
+            label = batch.label.to(answer.device)
+            asked = (label >= 0) & (label < answer.shape[-1])
+            self.labelled += int(asked.sum())
+            self.correct += int((asked & (answer.argmax(-1) == label)).sum())
+
+
+@dataclass
+class Checkpoint:
+    """The folder `partial` inside of a run's output folder; nothing at all for a run without one."""
+
+    out: Path | None
+    provenance: Mapping[str, Any]
+    _saved: float = field(default_factory=time.monotonic)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the sums so far are kept."""
+        return None if self.out is None else self.out / "partial"
+
+    def resume(self, examples: Iterator[Example], tally: Tally) -> tuple[Tally, Seen]:
+        """The tally of an earlier run of the same command, its examples skipped; the given one where there is none."""
+        if self.folder is None or not (self.folder / "provenance.json").is_file():
+            return tally, Seen()
+        try:
+            before = Result.load(self.folder)
+        except OutputError as error:
+            raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
+        done = Seen(**before.provenance["seen"])
+        skipped = replace(done, examples=0, digest=0, classes={})
+        for _ in skipped.watch(islice(examples, done.examples)):
+            pass
+        if skipped != done or differences(before.provenance, self.provenance) is not None:
+            raise OutputError(f"{self.folder} was left by another run, or the corpus has changed since; remove it to begin anew")
+        return before.tally, done
+
+    def keep(self, tally: Tally, seen: Seen) -> None:
+        """Save the sums so far, once a minute at the most."""
+        if self.folder is None or time.monotonic() - self._saved < EVERY:
+            return
+        with atomic_folder(self.folder) as new:
+            tally.save(new)
+            write_provenance(new, {**self.provenance, "seen": vars(seen)})
+        self._saved = time.monotonic()
+
+    def clear(self) -> None:
+        """The run is complete: nothing is left to resume."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The family of self-attention classifiers, as Hugging Face models."""

@@ -1,0 +1,194 @@
+"""Gathering: what measure, plausibility, faithfulness and explain wrote, as tables of named runs."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.textfiles import is_there
+from conoscope.figures import FIGURES
+from conoscope.figures.base import Chart
+from conoscope.figures.marks import RUN, shown
+from conoscope.figures.words import GRAMMAR, HUMAN
+from conoscope.reporting.facts import run_facts
+from conoscope.results.result import Result, read_provenance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GENERIC = ("model", "best", "final", "checkpoint")
+"""Names of folders that tell nothing without the folder above."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tables of one model, where they come from, and what the run is called beside others."""
+
+    name: str
+    source: str
+    provenance: Mapping[str, Any]
+    tables: Mapping[str, "pd.DataFrame"]
+
+
+Source = Result | str | Path
+"""A result, a folder that was written by measure, plausibility or faithfulness, or a file of explanations."""
+
+
+def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
+    """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
+    the runs apart."""
+    given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
+    return _named([(name, _run(source)) for name, source in given])
+
+
+def _given_name(source: Source) -> tuple[str, Source]:
+    """`before=out/` is `out/` under the name `before`, where there is nothing at `before=out/` itself."""
+    if isinstance(source, str) and not (is_there(Path(source)) or is_there(Path(source), folder=True)):
+        name, equals, path = source.partition("=")
+        if equals and "/" not in name:
+            return name, path
+    return "", source
+
+
+def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
+    """The tables of all runs, each with a column `run`, and a table `runs` that says what each run is of."""
+    import pandas as pd
+
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for run in runs:
+        for name, frame in {**run.tables, "runs": pd.DataFrame([run_facts(run.provenance)])}.items():
+            frames.setdefault(name, []).append(frame.assign(run=run.name))
+    joined = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
+    # What is known of a run may stand in several folders: of each fact the first that is told.
+    return {**joined, "runs": joined["runs"].groupby("run", sort=False, as_index=False).first()}
+
+
+def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
+    """A figure by name, of what the sources hold."""
+    if name not in FIGURES:
+        raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
+    if not sources:
+        raise OutputError(f"a figure of {name} needs a folder; give one written by conoscope measure -o")
+    figure, tables = FIGURES[name], together(gather(sources))
+    chart = figure.draw(tables) if figure.fits(tables) else None
+    if chart is None:
+        raise MeasureError(f"there is nothing to draw {name} from; it needs {one_of(figure.needs)}, there is {one_of(tables)}")
+    return chart
+
+
+def _run(source: Source) -> Run:
+    if isinstance(source, Result):
+        return Run("", "", source.provenance, source.tables)
+    where = Path(source)
+    if is_there(where):
+        frame = read_explanations(where)
+        models = frame["model"].dropna().unique()
+        of = {"model": {"name": models[0]}} if len(models) == 1 else {}
+        return Run("", str(where), of, {"explanations": frame.drop(columns="model")})
+    provenance = read_provenance(where)
+    if (where / "tally.json").is_file():
+        return Run("", str(where), provenance, Result.load(where).tables)
+    return Run("", str(where), provenance, _judged_tables(where))
+
+
+def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
+    import pandas as pd
+
+    tables = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+    if not tables:
+        raise OutputError(
+            f"{folder} holds no tables; expected a folder written by conoscope measure, plausibility or faithfulness"
+        )
+    return tables
+
+
+def read_explanations(path: Path) -> "pd.DataFrame":
+    """A row for each word and map of a file written by conoscope explain, with the example, its label and the model's answer.
+
+    What was marked is a map of its own: `human` where people marked it, `grammar` where the grammar of the corpus did.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                number += 1
+                rows += _words_of(json.loads(line)) if line.strip() else []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        at = f", line {number}" if number else ""
+        raise OutputError(
+            f"no explanations can be read from {path}{at}: {error}; expected a file written by conoscope explain -o"
+        ) from error
+    return pd.DataFrame(rows, columns=["model", "example", "place", "word", "map", "value", "label", "predicted"])
+
+
+def _words_of(record: Any) -> list[dict[str, Any]]:
+    said = {
+        "model": record.get("model"),
+        "example": str(record["id"]),
+        "label": record["label"],
+        "predicted": record["predicted"],
+    }
+    marker = GRAMMAR if record.get("marked_by") == GRAMMAR else HUMAN
+    marked = {marker: record["rationale"]} if record.get("rationale") else {}
+    return [
+        {**said, "place": place, "word": word, "map": name, "value": None if score is None else float(score)}
+        for name, scores in {**record["maps"], **marked}.items()
+        for place, (word, score) in enumerate(zip(record["words"], scores, strict=True))
+    ]
+
+
+def _named(runs: list[tuple[str, Run]]) -> list[Run]:
+    """Each run under the name that it was given, else under the shortest kind of name that tells all apart: the model's, the
+    model's with the corpus's, or the folder. What is of one model stands under one name where tables do not clash."""
+    for given in dict.fromkeys(name for name, _ in runs if name):
+        own = [run for name, run in runs if name == given]
+        if not _apart([given] * len(own), own):
+            raise OutputError(
+                f"the name {given!r} is given to more than one run; give each its own, as in before=out-1/ after=out-2/"
+            )
+    kinds: tuple[Callable[[Run], str], ...] = (_model_name, _model_on_corpus, lambda run: run.source or _model_on_corpus(run))
+    for kind in kinds:
+        names = [name or kind(run) for name, run in runs]
+        if _apart(names, [run for _, run in runs]):
+            break
+    else:
+        names = [f"{number}: {name}" for number, name in enumerate(names, 1)]
+    short = shown(names, RUN)
+    return [replace(run, name=short[name]) for name, (_, run) in zip(names, runs, strict=True)]
+
+
+def _apart(names: Sequence[str], runs: Sequence[Run]) -> bool:
+    """Whether what stands under one name is of one model, one corpus and one vector of a text, as far as that is known, and no
+    table is there twice."""
+    told: dict[tuple[str, str], Any] = {}
+    for name, run in zip(names, runs, strict=True):
+        model, corpus = run.provenance.get("model", {}), run.provenance.get("corpus", {})
+        facts = {
+            "model": model.get("hash"),
+            "corpus": (corpus.get("name"), corpus.get("split")) if corpus.get("name") else None,
+            "vector": (run.provenance.get("pool") or {}).get("vector"),
+        }
+        if any(fact is not None and told.setdefault((name, what), fact) != fact for what, fact in facts.items()):
+            return False
+        if any(told.setdefault((name, f"table {table}"), run) is not run for table in run.tables):
+            return False
+    return True
+
+
+def _model_name(run: Run) -> str:
+    if "model" not in run.provenance:
+        return Path(run.source).stem
+    name = str(run.provenance["model"]["name"])
+    parts = Path(name).parts or (name or "model",)
+    return "/".join(parts[-2:] if parts[-1].partition("-")[0] in GENERIC else parts[-1:])
+
+
+def _model_on_corpus(run: Run) -> str:
+    corpus = run.provenance.get("corpus", {})
+    on = ":".join(part for part in (corpus.get("name"), corpus.get("split")) if part)
+    return f"{_model_name(run)} on {on}" if on else _model_name(run)

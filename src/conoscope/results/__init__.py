@@ -1,0 +1,1 @@
+"""Results: tables, their files and where they came from."""

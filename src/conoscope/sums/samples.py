@@ -1,0 +1,198 @@
+"""Samples and other statistics that are no plain sums: items chosen by hash, one number for all, a statistic per key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
+
+from conoscope.sums.statistics import Statistic, empty
+
+NAME_BYTES = 64
+"""The longest name of an item, in UTF-8; of a longer one the middle is left out."""
+BEGINNING_BYTES = 128
+"""How much of an item's text is kept beside its name, where it is."""
+
+
+@dataclass(frozen=True)
+class Sample(Statistic):
+    """Of each group the `size` items with the smallest rank, and of the groups the `most` with the smallest number.
+
+    With ranks that are hashes of the item's name this is a uniform sample, complete while a group has no more than
+    `size`, and the same one however the corpus was cut. Items stand in the order of group and rank; those of equal rank
+    in the order of their values.
+    """
+
+    limits: Int[Tensor, " m"] = empty(0, dtype=torch.int64)
+    groups: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
+    ranks: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
+    values: Float[Tensor, "k d"] = empty(0, 0)
+    names: UInt8[Tensor, "k w"] = empty(0, NAME_BYTES, dtype=torch.uint8)
+
+    @classmethod
+    def of(
+        cls,
+        groups: Int[Tensor, " n"],
+        ranks: Int[Tensor, " n"],
+        values: Float[Tensor, "n d"],
+        names: UInt8[Tensor, "n w"],
+        size: int,
+        most: int,
+    ) -> Self:
+        """The smallest of the first axis."""
+        return cls(torch.tensor((size, most), device=groups.device), groups, ranks, values, names)._chosen()
+
+    def __add__(self, other: Self) -> Self:
+        if not (len(self.limits) and len(other.limits)):
+            return self if len(self.limits) else other
+        if not torch.equal(self.limits, other.limits):
+            raise ValueError("samples of different sizes do not add up")
+        if not len(other.groups):
+            return self
+        groups, ranks, values = (torch.cat((getattr(self, name), getattr(other, name))) for name in ("groups", "ranks", "values"))
+        # A sample of an earlier version may hold names alone where this one holds the beginnings of texts as well.
+        width = max(self.names.shape[1], other.names.shape[1])
+        names = [torch.nn.functional.pad(found, (0, width - found.shape[1])) for found in (self.names, other.names)]
+        return type(self)(self.limits, groups, ranks, values, torch.cat(names))._chosen()
+
+    def _chosen(self) -> Self:
+        chosen = choose(self.groups, self.ranks, self.limits.tolist(), self.values)
+        return type(self)(self.limits, self.groups[chosen], self.ranks[chosen], self.values[chosen], self.names[chosen])
+
+    def admits(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"]) -> Bool[Tensor, " n"]:
+        """Which of some items could still enter: what is left out here would be dropped by +."""
+        if not len(self.groups):
+            return torch.ones_like(ranks, dtype=torch.bool)
+        size, most = self.limits.tolist()
+        known, counts = self.groups.unique_consecutive(return_counts=True)
+        worst = self.ranks[counts.cumsum(0) - 1].where(counts == size, torch.iinfo(torch.int64).max)
+        place = torch.searchsorted(known, groups).clamp_max(len(known) - 1)
+        new = known[place] != groups
+        room = len(known) < most or groups < known[-1]
+        return torch.where(new, room, ranks <= worst[place])
+
+    def entering(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"], limits: Sequence[int]) -> Int[Tensor, " m"]:
+        """Which of some items could still enter, no more of them than a sample of these limits keeps."""
+        admitted = self.admits(groups, ranks).nonzero()[:, 0]
+        return admitted[choose(groups[admitted], ranks[admitted], limits)]
+
+    @cached_property
+    def mark(self) -> tuple[int, ...]:
+        """What tells samples of other items apart: those of all layers have the same."""
+        return (len(self.ranks), int(self.ranks.sum()), int(self.groups.sum()))
+
+    def texts(self) -> list[str]:
+        """The names of the items."""
+        return _texts_of(self.names[:, :NAME_BYTES])
+
+    def beginnings(self) -> list[str]:
+        """The beginnings of the items' texts; empty where none were kept."""
+        return _texts_of(self.names[:, NAME_BYTES:])
+
+
+def _texts_of(rows: UInt8[Tensor, "n w"]) -> list[str]:
+    return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in rows.cpu().numpy()]
+
+
+def no_names(count: int, device: torch.device) -> UInt8[Tensor, "n w"]:
+    """Rows for items that need no name."""
+    return torch.zeros(count, NAME_BYTES, dtype=torch.uint8, device=device)
+
+
+def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
+    """Texts as rows of bytes, which a sample can keep."""
+    rows = np.zeros((len(texts), NAME_BYTES), dtype=np.uint8)
+    for row, text in zip(rows, texts, strict=True):
+        whole = text.encode("utf-8", "replace")
+        if len(whole) > NAME_BYTES:
+            ends = whole[: NAME_BYTES // 2], whole[3 - NAME_BYTES // 2 :]
+            whole = "…".join(end.decode("utf-8", "ignore") for end in ends).encode()
+        row[: len(whole)] = np.frombuffer(whole, dtype=np.uint8)
+    return torch.from_numpy(rows)
+
+
+def beginnings_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
+    """The beginnings of texts as rows of bytes, white space as single spaces; what is cut off leaves an ellipsis."""
+    rows = np.zeros((len(texts), BEGINNING_BYTES), dtype=np.uint8)
+    for row, text in zip(rows, texts, strict=True):
+        # Each character takes a byte at least: what is further on cannot be kept.
+        whole = " ".join(text[: 4 * BEGINNING_BYTES].split()).encode("utf-8", "replace")
+        if len(whole) > BEGINNING_BYTES:
+            whole = (whole[: BEGINNING_BYTES - 3].decode("utf-8", "ignore") + "…").encode()
+        row[: len(whole)] = np.frombuffer(whole, dtype=np.uint8)
+    return torch.from_numpy(rows)
+
+
+def choose(
+    groups: Int[Tensor, " n"],
+    ranks: Int[Tensor, " n"],
+    limits: Sequence[int],
+    values: Float[Tensor, "n d"] | None = None,
+) -> Int[Tensor, " m"]:
+    """Which items a sample of these limits (`size`, `most`) keeps, in its order; equal ranks by `values`."""
+    size, most = limits
+    group, rank = groups.cpu().numpy(), ranks.cpu().numpy()
+    order = np.lexsort((rank, group))
+    equal = (np.diff(group[order]) == 0) & (np.diff(rank[order]) == 0)
+    if values is not None and equal.any():
+        order = np.lexsort((*values.T.flip(0).cpu().numpy(), rank, group))
+    sorted_groups = group[order]
+    begins = np.concatenate(([True], sorted_groups[1:] != sorted_groups[:-1])) if len(order) else np.zeros(0, dtype=bool)
+    within = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    kept = order[(within < size) & (begins.cumsum() <= most)]
+    return torch.from_numpy(kept).to(groups.device)
+
+
+@dataclass(frozen=True)
+class Constant(Statistic):
+    """Numbers that are the same for every item but for rounding, such as those of the weights: + keeps one of them."""
+
+    value: Float[Tensor, "*s"] = empty(0)
+
+    @classmethod
+    def of(cls, value: Float[Tensor, "*s"]) -> Self:
+        """These numbers."""
+        return cls(value.double())
+
+    def __add__(self, other: Self) -> Self:
+        return self if self.value.numel() else other
+
+
+@dataclass(frozen=True)
+class ByKey(Statistic):
+    """One statistic per key: per class, per token kind, per word."""
+
+    parts: Mapping[str, Statistic] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, keys: Sequence[str], kind: type[Statistic], *arrays: Any) -> Self:
+        """One statistic of `kind` for each key, of the items that have it; what is no tensor goes to each as it is."""
+        where: dict[str, list[int]] = {}
+        for position, key in enumerate(keys):
+            where.setdefault(key, []).append(position)
+        return cls({key: kind.of(*(a[at] if isinstance(a, Tensor) else a for a in arrays)) for key, at in where.items()})
+
+    def __add__(self, other: Self) -> Self:
+        shared = {key: self.parts[key] + part if key in self.parts else part for key, part in other.parts.items()}
+        return type(self)({**self.parts, **shared})
+
+    def state(self) -> dict[str, Tensor]:
+        """Every part's numbers, under the part's kind and key."""
+        return {
+            f"{type(part).__name__}/{name}/{key}": tensor
+            for key, part in sorted(self.parts.items())
+            for name, tensor in part.state().items()
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Tensor]) -> Self:
+        """The statistic that had this state."""
+        grouped: dict[tuple[str, str], dict[str, Tensor]] = {}
+        for path, tensor in state.items():
+            kind, name, key = path.split("/", 2)
+            grouped.setdefault((kind, key), {})[name] = tensor
+        return cls({key: Statistic.kinds[kind].restore(tensors) for (kind, key), tensors in grouped.items()})

@@ -1,0 +1,1 @@
+"""Training a classifier, with penalties on attention."""

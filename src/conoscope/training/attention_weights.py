@@ -1,0 +1,64 @@
+"""Attention weights with their gradient, before dropout: what a penalty in training looks at.
+
+A backend of its own, registered with transformers: it runs the model's own eager attention without dropout, hands the
+weights to whoever collects them, and then drops out what is mixed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
+
+from conoscope.capture.eager import native_attention
+from conoscope.common.errors import CaptureError, ModelError
+
+BACKEND = "conoscope_weights"
+_MAPS: ContextVar[list[Tensor] | None] = ContextVar("conoscope_maps", default=None)
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    context, weights = native_attention(module)(module, query, key, value, attention_mask, dropout=0.0, **kwargs)
+    maps = _MAPS.get()
+    if maps is not None:
+        maps.append(weights)
+    if dropout:
+        kept = nn.functional.dropout(weights, dropout)
+        grouped = value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)
+        context = (kept @ grouped).transpose(1, 2).contiguous()
+    return context, weights
+
+
+AttentionInterface.register(BACKEND, _attend)
+AttentionMaskInterface.register(BACKEND, eager_mask)
+
+
+@contextmanager
+def collected(module: PreTrainedModel) -> Iterator[list[Tensor]]:
+    """Within it, every layer's weights (b, h, i, j) are put into the list; what runs again in backward is not."""
+    maps: list[Tensor] = []
+    token = _MAPS.set(maps)
+    try:
+        yield maps
+    finally:
+        _MAPS.reset(token)
+    if not maps:
+        raise CaptureError(
+            f"{type(module).__name__} never called transformers' attention interface, so its attention cannot be penalised"
+        )
+    if module.training and any(p.requires_grad for p in module.parameters()) and not all(m.requires_grad for m in maps):
+        raise ModelError(
+            "attention has no gradient: reentrant gradient checkpointing hides it from a penalty; "
+            'use gradient_checkpointing_kwargs={"use_reentrant": False}'
+        )

@@ -1,0 +1,111 @@
+"""Examples as token ids, once and for all epochs; and batches of them, with what a penalty knows of every token."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from conoscope.capture.batches import place_of, words_of
+from conoscope.capture.class_token import Reading, Side, side_by_side
+from conoscope.common.errors import CorpusError, one_of
+from conoscope.corpora import Corpus, Example
+from conoscope.corpora.base import digest_of
+from conoscope.training.penalties import Marks
+
+MARKED, SPECIAL = "marked", "special_tokens_mask"
+UNASKED = -1
+
+
+class Encoded(Dataset[dict[str, Any]]):
+    """The labelled examples of a corpus as token ids and as numbers of the labels that are learned; with marks where asked."""
+
+    def __init__(
+        self, corpus: Corpus, labels: Mapping[str, int], tokenizer: PreTrainedTokenizerBase, max_length: int, marks: bool = False
+    ) -> None:
+        if unknown := set(corpus.labels) - set(labels):
+            raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
+        learned = labelled(corpus)
+        self.name, self.digest = str(corpus), digest_of(learned)
+        self.marked = sum(any(example.rationale or ()) for example in learned)
+        self.rows = [
+            {**_encoded(example, tokenizer, max_length, marks), "labels": labels[str(example.label)]} for example in learned
+        ]
+        if not self.rows:
+            raise CorpusError(f"{corpus} has no labelled example; training needs some to learn from and some to stop by")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.rows[index]
+
+
+def labelled(corpus: Corpus) -> list[Example]:
+    """The examples that there is something to learn from."""
+    return [example for example in corpus if example.label is not None]
+
+
+def texts_of(example: Example) -> tuple[str, ...]:
+    """The text, or both texts of a pair."""
+    return (example.text,) if example.pair is None else (example.text, example.pair)
+
+
+def _encoded(example: Example, tokenizer: PreTrainedTokenizerBase, max_length: int, marks: bool) -> dict[str, Any]:
+    row = tokenizer(
+        *texts_of(example),
+        truncation=True,
+        max_length=max_length,
+        return_special_tokens_mask=marks,
+        return_offsets_mapping=marks,
+    )
+    if not row["input_ids"]:
+        raise CorpusError(f"{example.id}: the text {example.text!r} gives no token; take it out")
+    if not marks:
+        return dict(row)
+    words = words_of(example, np.array(row.pop("offset_mapping")), row.sequence_ids(0))
+    flags = example.rationale
+    row = dict(row)
+    row[MARKED] = [UNASKED if flags is None else int(word >= 0 and flags[word]) for word in words.tolist()]
+    return row
+
+
+class Collator:
+    """Pads as the model reads, at the end unless it says otherwise, and sets what is no input of the model apart."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, reading: Reading | None = None) -> None:
+        self.side: Side = "right" if reading is None or reading.side is None else reading.side
+        self.pads = {
+            "input_ids": tokenizer.pad_token_id if reading is None or reading.pad is None else reading.pad,
+            "token_type_ids": tokenizer.pad_token_type_id,
+            SPECIAL: 1,
+            MARKED: UNASKED,
+        }
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """One batch; `marked` is -1 on pads. The tokenizer's own padding would take a quarter of a small model's training."""
+        padded = {
+            name: side_by_side([row[name] for row in rows], self.pads.get(name, 0), self.side)
+            for name in rows[0]
+            if name != "labels"
+        }
+        return {**padded, "labels": torch.tensor([row["labels"] for row in rows])}
+
+
+def by_length(batch: Mapping[str, Tensor]) -> Iterator[tuple[Int[Tensor, " n"], dict[str, Tensor]]]:
+    """The rows of a batch by their length, padded at the end no more: their numbers, and what they hold."""
+    lengths = batch["attention_mask"].sum(-1)
+    for length in lengths.unique().tolist():
+        rows = (lengths == length).nonzero()[:, 0]
+        yield rows, {name: value[rows, :length] if value.ndim == 2 else value[rows] for name, value in batch.items()}
+
+
+def split_off_marks(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, Tensor], Marks]:
+    """The inputs of the model, and the marks of its tokens."""
+    inputs = {name: value for name, value in batch.items() if name not in (MARKED, SPECIAL)}
+    ids, real = batch["input_ids"], batch["attention_mask"].bool()
+    return inputs, Marks(real, real & ~batch[SPECIAL].bool(), place_of(tokenizer.cls_token_id, ids, real), batch[MARKED])

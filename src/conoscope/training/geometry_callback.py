@@ -1,0 +1,121 @@
+"""GeometryCallback: how the geometry forms while a model learns, in any Trainer, with one line.
+
+>>> trainer.add_callback(GeometryCallback(tokenizer, load_corpus("bistro:validation"), every=100))
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.recorder import Capture
+from conoscope.capture.trace import Answer
+from conoscope.common.bounds import POSITIVE, within
+from conoscope.common.errors import OverflowedError
+from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.measures import request
+from conoscope.measures.tally import Tally
+from conoscope.results.result import table
+
+MEASURES = ("sim", "attention_entropy")
+
+
+class GeometryCallback(TrainerCallback):  # type: ignore[misc]
+    """Measures the first `size` examples before training and every `every` steps, without touching the training: of a model
+    that overflows, the numbers are NaN.
+
+    `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
+    over heads. They are put into the Trainer's history as well; its loggers get them with `callback.report = trainer.log`.
+    Separation is the mean cosine of the vector that the classifier reads ([CLS], the last token or the mean of the tokens) with
+    the mean direction of its own class, less that with the other classes'.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Texts, every: int = 100, size: int = 64) -> None:
+        self.tokenizer, self.every, corpus = tokenizer, within("every", every, POSITIVE), corpus_of(corpus)
+        self.corpus = Corpus.of(corpus.first(within("size", size, POSITIVE)), str(corpus))
+        self.rows: list[dict[str, float]] = []
+        self.report: Callable[[dict[str, float]], None] | None = None
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        """The geometry to begin with."""
+        self._look(model, state)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Every so many steps."""
+        if state.global_step % self.every == 0:
+            self._look(model, state)
+
+    def _look(self, model: Any, state: TrainerState) -> None:
+        try:
+            found = geometry(model, self.tokenizer, self.corpus)
+        except OverflowedError:
+            # A training that diverges is the Trainer's to stop.
+            found = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
+        row = {**found, "step": state.global_step}
+        self.rows.append(row)
+        if self.report is None:
+            state.log_history.append({"epoch": state.epoch, **row})
+        else:
+            self.report({name: value for name, value in row.items() if name != "step"})
+
+
+def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus: Corpus) -> dict[str, float]:
+    """SIM of keys and values, entropy of all rows, and how far apart the classes point, by layer."""
+    loaded = LoadedModel(model, tokenizer, type(model).__name__, tuple(map(str, model.config.id2label.values())))
+    batcher = loaded.batcher(corpus.unlabelled())
+    batcher.labels = {label: number for number, label in enumerate(corpus.labels)}
+    asked = [request(name) for name in MEASURES]
+    tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
+    vectors: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+
+    def keep(answer: Answer) -> None:
+        there = answer.there & (answer.batch.label >= 0)
+        if answer.hidden is not None and there.any():
+            vectors[answer.layer].append((answer.hidden[there].double(), answer.batch.label[there]))
+
+    with Capture(loaded.module, "full") as capture:
+        for batch in batcher.batches(corpus, 32):
+            loaded.answer(batch, partial(capture, receive=tally.add, answer=keep))
+    found = {
+        f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True)))
+        for layer, seen in vectors.items()
+        if layer and len(corpus.labels) > 1
+    }
+    return {**_means(asked, tally), **found}
+
+
+def separation(vectors: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> float:
+    """Mean cosine with the mean direction of one's own class, less that with those of the others; NaN for one class."""
+    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    classes = labels.unique()
+    directions = torch.nn.functional.normalize(torch.stack([unit[labels == c].mean(0) for c in classes]), dim=-1)
+    cosines = unit @ directions.T
+    own = labels[:, None] == classes
+    return float(cosines[own].mean() - cosines[~own].mean())
+
+
+def _means(asked: list[Any], tally: Tally) -> dict[str, float]:
+    sim, entropy = (table(wanted, tally) for wanted in asked)
+    by_head = sim[sim["head"].notna() & sim["site"].isin(["key", "value"])]
+    means = by_head.groupby(["site", "layer"], as_index=False)["value"].mean()
+    found = {f"sim_{row.site}_{row.layer}": float(row.value) for row in means.itertuples()}
+    rows = entropy[entropy["row"] == "all"].groupby("layer")["value"].mean()
+    return {**found, **{f"entropy_{layer}": float(value) for layer, value in rows.items()}}

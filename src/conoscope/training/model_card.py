@@ -1,0 +1,63 @@
+"""The card of a trained model: what it learned, from what, how, and how well."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from conoscope.results.result import versions
+from conoscope.training.settings import Training
+
+
+def described(
+    chosen: Training, corpora: Mapping[str, Any], model: Mapping[str, Any], scores: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Everything that training.json and the card say."""
+    return {
+        "corpora": dict(corpora),
+        "model": dict(model),
+        "settings": vars(chosen),
+        "scores": dict(scores),
+        "versions": versions(),
+    }
+
+
+def card(facts: Mapping[str, Any]) -> str:
+    """A README in the form that the Hugging Face Hub reads."""
+    settings, model = facts["settings"], facts["model"]
+    base = settings["checkpoint"]
+    front = ["---", "library_name: transformers", "pipeline_tag: text-classification", "tags: [conoscope, self-attention]"]
+    front += [f"base_model: {json.dumps(base)}"] if base and not Path(base).exists() else []
+    name = base or settings["preset"]
+    said = [
+        f"# {_plain(name)} on {_plain(facts['corpora']['train']['name'])}",
+        f"{_plain(name)}, trained with [conoscope](https://pypi.org/project/conoscope/) for {model['epochs']} epochs, "
+        f"seed {settings['seed']}. {model['parameters']:,} parameters. SHA-256 of weights, configuration and tokenizer: "
+        f"`{model['hash']}`.",
+        "## Data",
+        *(f"- {split}: {_plain(c['name'])}, {c['examples']} examples, `{c['digest']}`" for split, c in facts["corpora"].items()),
+        "## Scores",
+        *(_scored(split, scores) for split, scores in facts["scores"].items()),
+        "## Settings",
+        "\n".join(["| setting | value |", "|---|---|", *(f"| {key} | {_plain(value)} |" for key, value in settings.items())]),
+        "## Versions",
+        ", ".join(f"{key} {value}" for key, value in facts["versions"].items()),
+    ]  # fmt: skip
+    return "\n".join([*front, "---", ""]) + "\n\n".join(said) + "\n"
+
+
+def _scored(split: str, scores: Mapping[str, Any]) -> str:
+    classes = ", ".join(
+        f"{_plain(label)} {'-' if share is None else f'{share:.4f}'}" for label, share in scores["by_class"].items()
+    )
+    return (
+        f"- {split}: accuracy {scores['accuracy']:.4f}, macro F1 {scores['macro_f1']:.4f}, loss {scores['loss']:.4f}; "
+        f"found of each class: {classes}"
+    )
+
+
+def _plain(value: object) -> str:
+    """Text that stays text in Markdown: one line, no marks, no tags."""
+    return "".join(
+        c if c.isalnum() or c in " .,:/_-+()" else "\\" + c if c.isascii() and c.isprintable() else " " for c in str(value)
+    )
