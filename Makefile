@@ -14,6 +14,7 @@ lint: $(VENV)/developing
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
 
 # The tests open a report in a browser. Where none is there and none can be had, those tests are skipped and say so.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -n)

@@ -24,7 +24,8 @@ from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.quantities import classes as quantities
-from conoscope.results.result import Result, tables_of
+from conoscope.results.from_sums import tables_of
+from conoscope.results.result import Result
 
 CLASSES = 3
 

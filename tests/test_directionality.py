@@ -39,7 +39,8 @@ from conoscope.quantities.directionality import (
     singular_values,
     space_angles,
 )
-from conoscope.results.result import Result, tables_of
+from conoscope.results.from_sums import tables_of
+from conoscope.results.result import Result
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import entropy_rank
 

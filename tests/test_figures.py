@@ -8,8 +8,9 @@ import pytest
 from architectures import tiny
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.cli import main
+from conoscope.common.questions import QUESTIONS
 from conoscope.corpora import Example
-from conoscope.figures import FIGURES, ORDER, QUESTIONS
+from conoscope.figures import FIGURES, ORDER
 from conoscope.figures.positions import positions
 from conoscope.measuring.pipeline import measure
 from conoscope.models.tokenizer import build_tokenizer

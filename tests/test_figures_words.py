@@ -16,7 +16,7 @@ from conoscope.figures import FIGURES, svg
 from conoscope.figures.marks import columns_of, cut
 from conoscope.figures.typesetting import LINE, WORD, laid_out
 from conoscope.figures.words import CELLS, EXAMPLES, LONGEST
-from conoscope.reporting.gathering import gather, together
+from conoscope.reporting.gathering import JoinedTables, gather
 from drawings import BUDGET, channels, of_runs, rows, size, spec_of
 
 HOSTILE = ["</script>", "\u202eevil", "x" * 10_000, "", "漢字", "😀", "a\nb", "{{x}}", "\x00", "e" + "\u0301" * 500]
@@ -88,7 +88,7 @@ def test_who_marked_the_words_is_said_beside_them_and_in_the_caption(marker: str
 
 def test_words_of_a_generated_corpus_are_marked_by_its_grammar(pure: LoadedModel, tmp_path: Path) -> None:
     write_explanations(explain(pure, load_corpus("bistro:test").first(2), ["random"]), tmp_path / "words.jsonl")
-    found = together(gather([tmp_path / "words.jsonl"]))["explanations"]
+    found = JoinedTables(gather([tmp_path / "words.jsonl"]))["explanations"]
     assert set(found["map"]) == {"random", "grammar"}
 
 
@@ -175,7 +175,7 @@ def test_no_explanations_are_no_figure() -> None:
 def test_a_file_of_explanations_is_drawn_as_it_was_written(tmp_path: Path) -> None:
     record = {"id": "1", "words": ["good", "soup"], "label": None, "predicted": "positive", "rationale": [True, False]}
     (tmp_path / "scores.jsonl").write_text(json.dumps({**record, "maps": {"gradient": [2.0, None]}}), encoding="utf-8")
-    found = spec_of("words", together(gather([tmp_path / "scores.jsonl"])))
+    found = spec_of("words", JoinedTables(gather([tmp_path / "scores.jsonl"])))
     cells = next(table for table in found["datasets"].values() if "word" in table[0])
     assert [(cell["word"], cell["map"], cell["score"]) for cell in cells] == [
         ("good", "gradient", 2), ("soup", "gradient", None), ("good", "marked by people", 1), ("soup", "marked by people", 0)

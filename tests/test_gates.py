@@ -27,7 +27,8 @@ from conoscope.measuring.gates import LETTERS, gate_map, sort_gates, thresholds
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, gate_scores
 from conoscope.quantities.gates import LONGEST, gate_maps
-from conoscope.results.result import Result, tables_of
+from conoscope.results.from_sums import tables_of
+from conoscope.results.result import Result
 from conoscope.sums.samples import Sample
 
 LENGTHS = (12, 20, 50, 128)

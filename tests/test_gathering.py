@@ -11,7 +11,7 @@ from conoscope.common.errors import OutputError
 from conoscope.corpora import Example
 from conoscope.figures.marks import columns_of
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.reporting.gathering import Run, _named, gather, read_explanations, together
+from conoscope.reporting.gathering import JoinedTables, Run, _named, gather, read_explanations
 from conoscope.results.result import Result
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]
@@ -34,7 +34,7 @@ def test_a_result_and_its_folder_have_the_same_tables(measured: Path) -> None:
 
 def test_tables_of_several_runs_are_one_with_a_column_that_names_the_run(measured: Path, pure: LoadedModel) -> None:
     other = measure(pure, TEXTS[:1], ["sim"], Options(limit=1))
-    tables = together(gather([measured, other]))
+    tables = JoinedTables(gather([measured, other]))
     names = list(tables["runs"]["run"])
     assert len(set(names)) == 2
     assert tables["sim"].groupby("run").size().to_dict() == dict.fromkeys(names, len(other["sim"]))

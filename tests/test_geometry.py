@@ -20,7 +20,8 @@ from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
 from conoscope.quantities import QUANTITIES
 from conoscope.quantities.cones import CONES, cones
-from conoscope.results.result import Result, table
+from conoscope.results.from_sums import table
+from conoscope.results.result import Result
 from conoscope.sums.buffer import Waiting
 from conoscope.sums.statistics import entropy_rank
 

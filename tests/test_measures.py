@@ -25,7 +25,8 @@ from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities import QUANTITIES
 from conoscope.quantities.attention import attention_entropy, normalized
 from conoscope.quantities.cones import cones
-from conoscope.results.result import Result, table
+from conoscope.results.from_sums import table
+from conoscope.results.result import Result
 from conoscope.training.comparison import compare
 from conoscope.training.geometry_callback import geometry
 

@@ -25,7 +25,7 @@ from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
 from conoscope.quantities.mixing import MIXING, mixing
-from conoscope.results.result import tables_of
+from conoscope.results.from_sums import tables_of
 from textbook import LENGTHS, NAMES, Text, cells, length, of_kinds, read, texts
 
 TINY = ("bert", "gpt2", "llama", "albert", "distilbert", "modernbert", "deberta")

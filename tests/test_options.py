@@ -19,7 +19,7 @@ from conoscope.measures import CATALOGUE, request
 from conoscope.measuring.gates import thresholds
 from conoscope.measuring.pipeline import Options, _told, measure
 from conoscope.reporting.gathering import gather
-from conoscope.results.result import stem_of
+from conoscope.results.store import stem_of
 from conoscope.training.comparison import compare
 
 TEXTS = [Example("the soup was cold", "negative"), Example("we loved it", "positive")]

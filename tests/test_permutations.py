@@ -19,7 +19,7 @@ from conoscope.measures.class_cones.directions import Examples
 from conoscope.measures.class_cones.permutations import PERMUTATIONS, Permuted, permutations, permuted
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
-from conoscope.results.result import tables_of
+from conoscope.results.from_sums import tables_of
 
 SEEDS = 200
 COLUMNS = ("value", "observed", "low", "high", "p", "permutations", "n")

@@ -12,7 +12,7 @@ from conoscope.corpora.base import stable_hash
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.results.result import tables_of
+from conoscope.results.from_sums import tables_of
 from conoscope.sums.samples import Sample, beginnings_of, names_of
 
 WIDTH = 50

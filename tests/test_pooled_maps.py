@@ -18,7 +18,7 @@ from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.gates import GRID, LONGEST, overlaps, pooled_map, pooled_maps
-from conoscope.results.result import tables_of
+from conoscope.results.from_sums import tables_of
 from conoscope.sums.samples import Sample
 
 INNER = GRID - 2

@@ -26,7 +26,7 @@ from conoscope.explaining import Explaining, explain, plausibility
 from conoscope.measuring.pipeline import Options, measure, merge
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.models.tokenizer import build_tokenizer
-from conoscope.results.result import read_provenance, write_provenance
+from conoscope.results.store import read_provenance, write_provenance
 from conoscope.training.geometry_callback import geometry
 
 TEXTS = load_corpus("bistro:test").first(24)

@@ -13,7 +13,7 @@ from conoscope.corpora import Example
 from conoscope.measuring.pipeline import Options, measure, merge
 from conoscope.measuring.provenance import notes_of, of_model
 from conoscope.results.merging import differences
-from conoscope.results.result import read_provenance
+from conoscope.results.store import read_provenance
 from conoscope.training.model_card import described
 from conoscope.training.settings import Training
 

@@ -21,11 +21,12 @@ from conoscope.corpora import Example
 from conoscope.figures import FIGURES, svg
 from conoscope.figures.embedding import slim
 from conoscope.measures import CATALOGUE
+from conoscope.measures.questions import MEASURES
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.reporting import report
 from conoscope.reporting.findings import Finding
-from conoscope.reporting.gathering import Run, together
-from conoscope.reporting.page import MEASURES, page
+from conoscope.reporting.gathering import JoinedTables, Run
+from conoscope.reporting.page import page
 from conoscope.reporting.sorting import SHOWN, held_rows, in_order
 from conoscope.reporting.tables import ALTOGETHER, LARGEST, data_url, decimals, number
 from reports import HOSTILE, Page, clipped, run, sim, words
@@ -39,7 +40,7 @@ TEXTS = [
 
 
 def written(runs: Sequence[Run], findings: Sequence[Finding] = (), title: str | None = None) -> str:
-    return page(runs, together(runs), findings, title)
+    return page(runs, JoinedTables(runs), findings, title)
 
 
 def table_of(address: str | None) -> pd.DataFrame:
@@ -246,7 +247,7 @@ def test_every_measure_has_a_question() -> None:
 
 
 def test_drawings_of_a_page_share_no_name_and_find_their_own() -> None:
-    plain = svg(clipped(1).draw(together([run(sim=sim())])))
+    plain = svg(clipped(1).draw(JoinedTables([run(sim=sim())])))
     assert re.search(r'id="', plain)
     names = []
     for prefix in ("one-", "two-"):
@@ -260,7 +261,7 @@ def test_drawings_of_a_page_share_no_name_and_find_their_own() -> None:
 
 def test_texts_in_a_drawing_are_left_as_they_are() -> None:
     hostile = 'a > b id="clip1" url(#clip1) 0.123456 aria-label="x" </text>'
-    tables = together([run(hostile, sim=sim()), run("b", sim=sim())])
+    tables = JoinedTables([run(hostile, sim=sim()), run("b", sim=sim())])
     texts = Page(slim(svg(FIGURES["sim"].draw(tables)), "sim-")).texts["text"]
     assert any(text.startswith(hostile[:20]) for text in texts)
 

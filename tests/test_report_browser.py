@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from conoscope.common.terminal import printable
 from conoscope.figures import FIGURES
 from conoscope.reporting.findings import Finding
-from conoscope.reporting.gathering import together
+from conoscope.reporting.gathering import JoinedTables
 from conoscope.reporting.page import page as page_of
 from reports import HOSTILE, clipped, run, sim, words
 
@@ -28,7 +28,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         for number in (1, 2):
             patch.setitem(FIGURES, f"clipped-{number}", clipped(number))
-        text = page_of(runs, together(runs), [Finding("SIM is 0.5.", "sim")])
+        text = page_of(runs, JoinedTables(runs), [Finding("SIM is 0.5.", "sim")])
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(text, encoding="utf-8")
     return path
@@ -169,7 +169,7 @@ def long(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     frame.loc[frame.index % 5 == 4, "value"] = float("nan")
     path = tmp_path_factory.mktemp("long") / "report.html"
     runs = [run(made=frame, some=frame[:200].assign(word=HOSTILE[0])), run("other", some=frame[200:400])]
-    path.write_text(page_of(runs, together(runs), []), encoding="utf-8")
+    path.write_text(page_of(runs, JoinedTables(runs), []), encoding="utf-8")
     assert path.stat().st_size < 400_000
     shown = browser.new_page()
     shown.goto(path.as_uri())

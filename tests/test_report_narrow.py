@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.figures import FIGURES
-from conoscope.reporting.gathering import together
+from conoscope.reporting.gathering import JoinedTables
 from conoscope.reporting.page import page as page_of
 from drawings import GUESS, every_table
 from reports import run
@@ -53,7 +53,7 @@ def written(request: pytest.FixtureRequest, pure: LoadedModel, tmp_path_factory:
     tables["study.claims"] = tables["study.claims"].assign(case=CASES)
     runs = [run(name, **tables) for name in ("all-MiniLM-L6-v2", LONG)[: request.param]]
     path = tmp_path_factory.mktemp("narrow") / "report.html"
-    path.write_text(page_of(runs, _trained(together(runs)), []), encoding="utf-8")
+    path.write_text(page_of(runs, _trained(JoinedTables(runs)), []), encoding="utf-8")
     return path
 
 

@@ -21,7 +21,7 @@ from conoscope.measures.correlation import ranks, spearman
 from conoscope.measures.tally import Tally
 from conoscope.measures.words import _explained_of
 from conoscope.quantities.gate_scores import _fewest, _first_share
-from conoscope.results.result import tables_of
+from conoscope.results.from_sums import tables_of
 
 QUANTILES = ["q05", "q25", "q50", "q75", "q95"]
 

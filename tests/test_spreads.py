@@ -15,7 +15,8 @@ from conoscope.measures import CATALOGUE, request
 from conoscope.measures.capacity import _choices
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.results.result import Result, tables_of
+from conoscope.results.from_sums import tables_of
+from conoscope.results.result import Result
 
 NUMBERS = {"measure", "value", "sd", "n", "low", "high", "share", "mean", "undefined", "baseline", "adjusted"}
 MEANS = {

@@ -26,7 +26,7 @@ from conoscope.measures.stream import cka
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.stream import STREAM, stream, stream_pairs
-from conoscope.results.result import table
+from conoscope.results.from_sums import table
 from conoscope.sums.samples import Sample
 
 WHAT = (*STREAM, "cka")

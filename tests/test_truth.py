@@ -26,7 +26,7 @@ from conoscope.measuring.pipeline import Options, measure
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.reporting.findings import Claim, Finding, find
 from conoscope.reporting.findings import cones as cone_findings
-from conoscope.reporting.gathering import Run, gather, together
+from conoscope.reporting.gathering import JoinedTables, Run, gather
 from conoscope.reporting.notebook import shown
 from conoscope.reporting.opening import facts, opening, title_of
 from truth import REFERENCES, Allowed, faults_of, marks_not_drawn, wrong_numbers
@@ -93,7 +93,7 @@ CASES = [("classifier",), ("encoder",), ("several",), ("shallow",), ("classifier
 def reported(request: pytest.FixtureRequest, sources: dict[str, list[Any]]) -> Reported:
     parts = [gather({name: source}) for name in request.param for source in sources[name]]
     runs = [run for part in parts for run in part]
-    tables = together(runs)
+    tables = JoinedTables(runs)
     return Reported(runs, tables, every_finding(tables))
 
 
@@ -326,7 +326,7 @@ def test_findings_of_any_table_hold_its_numbers_and_its_controls(tables: dict[st
 
 def test_texts_of_a_result_are_named_where_a_model_has_no_classifier(sources: dict[str, list[Any]]) -> None:
     (encoder,) = sources["encoder"]
-    told = " ".join(found.text for found in every_finding(together(gather([encoder]))))
+    told = " ".join(found.text for found in every_finding(JoinedTables(gather([encoder]))))
     assert "what the classifier reads" not in told
     assert facts(gather([encoder]))["Accuracy"] == ""
 

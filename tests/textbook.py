@@ -19,7 +19,7 @@ from conoscope.capture.trace import Trace
 from conoscope.measures import request
 from conoscope.measures.correlation import ROUNDING
 from conoscope.measures.tally import Tally
-from conoscope.results.result import tables_of
+from conoscope.results.from_sums import tables_of
 
 NAMES = (*KINDS, "negation")
 NEGATION = NAMES.index("negation")

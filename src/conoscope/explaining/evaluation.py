@@ -14,9 +14,17 @@ from conoscope.common.errors import OutputError
 from conoscope.common.pooling import Pool
 from conoscope.common.terminal import printable
 from conoscope.common.textfiles import told
+from conoscope.common.versions import versions
 from conoscope.corpora import Corpus
 from conoscope.measuring.provenance import command, of_corpus, of_model
-from conoscope.results.result import claim, versions, write_provenance, write_tables
+from conoscope.results.store import TableInfo, claim, write_provenance, write_tables
+
+INDEX = {
+    "plausibility": TableInfo("How well maps agree with the words that were marked.", "words", 1),
+    "plausibility.curve": TableInfo("Precision and recall of each map, by how many words are taken.", "words", 1),
+    "faithfulness": TableInfo("How the answer changes without the first words of each map.", "words", 2),
+}
+"""What the tables hold."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Judged:
         where = claim(folder, self.provenance)
         try:
             write_provenance(where, self.provenance)
-            write_tables(where, self.tables, self.provenance)
+            write_tables(where, self.tables, self.provenance, INDEX)
         except OSError as error:
             raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where

@@ -18,7 +18,7 @@ from conoscope.explaining.evaluation import Judged, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated, mean_of
 from conoscope.explaining.records import Explaining
 from conoscope.explaining.sources import Sources
-from conoscope.results.result import claim
+from conoscope.results.store import claim
 
 WINDOW = 64
 """How many examples have their words erased together."""

@@ -17,7 +17,7 @@ from conoscope.explaining.intervals import estimated
 from conoscope.explaining.metrics import Agreement, Judging, Sentence
 from conoscope.explaining.records import Explaining
 from conoscope.explaining.sources import Sources
-from conoscope.results.result import claim
+from conoscope.results.store import claim
 
 
 def plausibility(

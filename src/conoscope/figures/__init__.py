@@ -22,8 +22,8 @@ from conoscope.figures import (
     sweep,
     words,
 )
-from conoscope.figures.base import FIGURES, QUESTIONS, Figure, Tables
-from conoscope.figures.files import FORMATS, save, spec, svg
+from conoscope.figures.base import FIGURES, Figure, Tables
+from conoscope.figures.files import FORMATS, save, spec, svg, svg_of
 from conoscope.figures.positions import positions
 
 ORDER = (
@@ -45,7 +45,6 @@ __all__ = [
     "FIGURES",
     "FORMATS",
     "ORDER",
-    "QUESTIONS",
     "Figure",
     "Tables",
     "attention_maps",
@@ -66,6 +65,7 @@ __all__ = [
     "stream",
     "studies",
     "svg",
+    "svg_of",
     "sweep",
     "words",
 ]

@@ -28,17 +28,6 @@ Chart = Any
 """A chart of Altair; a layered, joined or faceted one too."""
 Draw = Callable[[Tables], "Chart | None"]
 
-QUESTIONS = {
-    "cones": "Do the vectors gather into a cone?",
-    "classes": "Does the direction tell the class?",
-    "heads": "What do the heads do?",
-    "mixing": "What is mixed in?",
-    "stream": "What does each layer add?",
-    "words": "Which words count?",
-    "training": "What does training change?",
-    "studies": "Does it come out as published?",
-}
-"""What a figure helps to answer."""
 DIGITS = 5
 NORMAL = 1.96
 """Standard errors on each side of a 95 % interval."""

@@ -16,7 +16,8 @@ from conoscope.common.writing import atomic_folder
 from conoscope.corpora import Example
 from conoscope.measures.tally import Tally
 from conoscope.results.merging import differences
-from conoscope.results.result import Result, write_provenance
+from conoscope.results.result import Result
+from conoscope.results.store import write_provenance
 
 EVERY = 60.0
 

@@ -26,13 +26,15 @@ from conoscope.common.errors import CaptureError, CorpusError, MeasureError, Out
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
 from conoscope.common.terminal import Progress
+from conoscope.common.versions import versions
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.checkpoint import Checkpoint
 from conoscope.measuring.provenance import command, notes_of, of_corpus, of_model
-from conoscope.results.result import Result, claim, versions
+from conoscope.results.result import Result
+from conoscope.results.store import claim
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from conoscope.common.errors import OutputError, one_of
 from conoscope.common.writing import write_text
 from conoscope.reporting.findings import find
-from conoscope.reporting.gathering import Source, gather, together
+from conoscope.reporting.gathering import JoinedTables, Source, gather
 from conoscope.reporting.page import page as written
 from conoscope.results.result import Result
 
@@ -19,7 +19,9 @@ __all__ = ["report"]
 ENDINGS = (".html", ".htm")
 
 
-def report(sources: Source | Sequence[Source] | Mapping[str, Source], path: str | Path, title: str | None = None) -> Path:
+def report(
+    sources: Source | Sequence[Source] | Mapping[str, Source], path: str | Path, title: str | None = None, progress: bool = False
+) -> Path:
     """Write the page of one source or of several: results, folders that commands wrote, files of explanations."""
     target = Path(path)
     if target.suffix.lower() not in ENDINGS:
@@ -27,8 +29,8 @@ def report(sources: Source | Sequence[Source] | Mapping[str, Source], path: str 
     runs = gather([sources] if isinstance(sources, Result | str | Path) else sources)
     if not runs:
         raise OutputError("a report needs something to report on; give a folder written by conoscope measure -o")
-    tables = together(runs)
-    return _write(written(runs, tables, find(tables), title), target)
+    tables = JoinedTables(runs)
+    return _write(written(runs, tables, find(tables), title, progress), target)
 
 
 def _write(text: str, target: Path) -> Path:

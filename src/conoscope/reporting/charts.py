@@ -1,10 +1,15 @@
 """Charts of the page: every figure that there is something to draw of, with its number, title and caption."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from conoscope.common.markup import Html, sentence, tag
-from conoscope.figures import FIGURES, QUESTIONS, Figure, Tables, spec, svg
+from conoscope.common.questions import QUESTIONS
+from conoscope.common.terminal import Progress
+from conoscope.figures import FIGURES, Figure, Tables, spec, svg_of
+from conoscope.figures.base import Chart
 from conoscope.figures.embedding import chart_box
 
 
@@ -29,20 +34,26 @@ class Drawn:
         return self.figure.caption_of(json.loads(self.spec))
 
 
-def drawn(tables: Tables) -> list[Drawn]:
+def drawn(tables: Tables, progress: bool = False) -> list[Drawn]:
     """Every figure that the tables can be drawn as, in the order of the questions."""
     order = list(QUESTIONS)
     fitting = sorted((f for f in FIGURES.values() if f.fits(tables)), key=lambda figure: order.index(figure.question))
-    charts = [(figure, chart) for figure in fitting if (chart := figure.draw(tables)) is not None]
-    return [
-        Drawn(figure, number, svg(chart), json.dumps(spec(chart), separators=(",", ":")), _narrow(figure, tables))
-        for number, (figure, chart) in enumerate(charts, 1)
-    ]
+    found: list[Drawn] = []
+    with Progress(len(fitting), progress, "drew", "figure") as bar:
+        for figure in fitting:
+            if (chart := figure.draw(tables)) is not None:
+                found.append(_drawn(figure, len(found) + 1, chart, tables))
+            bar.advance(1)
+    return found
 
 
-def _narrow(figure: Figure, tables: Tables) -> str:
-    chart = figure.narrow(tables) if figure.narrow else None
-    return "" if chart is None else json.dumps(spec(chart), separators=(",", ":"))
+def _drawn(figure: Figure, number: int, chart: Chart, tables: Tables) -> Drawn:
+    written, narrow = spec(chart), figure.narrow(tables) if figure.narrow else None
+    return Drawn(figure, number, svg_of(written), _compact(written), "" if narrow is None else _compact(spec(narrow)))
+
+
+def _compact(written: Mapping[str, Any]) -> str:
+    return json.dumps(written, separators=(",", ":"))
 
 
 def figure_of(found: Drawn) -> Html:

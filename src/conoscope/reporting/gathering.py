@@ -1,8 +1,8 @@
 """Gathering: what measure, plausibility, faithfulness and explain wrote, as tables of named runs."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,14 @@ from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.reporting.facts import run_facts
-from conoscope.results.result import Result, read_provenance
+from conoscope.results.result import Result, stored_tables
+from conoscope.results.store import TableInfo, read_index, read_provenance
 
 if TYPE_CHECKING:
     import pandas as pd
 
+EXPLANATIONS = TableInfo("How much each word counts, by each map.", "words", 0)
+"""What the table of explanations holds."""
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of folders that tell nothing without the folder above."""
 
@@ -30,6 +33,8 @@ class Run:
     source: str
     provenance: Mapping[str, Any]
     tables: Mapping[str, "pd.DataFrame"]
+    index: Mapping[str, TableInfo] = field(default_factory=dict)
+    """What the tables hold, as far as it is known."""
 
 
 Source = Result | str | Path
@@ -52,17 +57,38 @@ def _given_name(source: Source) -> tuple[str, Source]:
     return "", source
 
 
-def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
-    """The tables of all runs, each with a column `run`, and a table `runs` that says what each run is of."""
-    import pandas as pd
+class JoinedTables(Mapping[str, "pd.DataFrame"]):
+    """The tables of all runs, each with a column `run`, joined when it is asked for; `runs` says what each run is of."""
 
-    frames: dict[str, list[pd.DataFrame]] = {}
-    for run in runs:
-        for name, frame in {**run.tables, "runs": pd.DataFrame([run_facts(run.provenance)])}.items():
-            frames.setdefault(name, []).append(frame.assign(run=run.name))
-    joined = {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
-    # What is known of a run may stand in several folders: of each fact the first that is told.
-    return {**joined, "runs": joined["runs"].groupby("run", sort=False, as_index=False).first()}
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = runs
+        self._names = dict.fromkeys((*(name for run in runs for name in run.tables), "runs"))
+        self._joined: dict[str, pd.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> "pd.DataFrame":
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._joined:
+            self._joined[name] = self._facts() if name == "runs" else self._join(name)
+        return self._joined[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _join(self, name: str) -> "pd.DataFrame":
+        import pandas as pd
+
+        return pd.concat([run.tables[name].assign(run=run.name) for run in self.runs if name in run.tables], ignore_index=True)
+
+    def _facts(self) -> "pd.DataFrame":
+        """A row for each run. What is known of a run may stand in several folders: of each fact the first that is told."""
+        import pandas as pd
+
+        facts = pd.DataFrame([{**run_facts(run.provenance), "run": run.name} for run in self.runs])
+        return facts.groupby("run", sort=False, as_index=False).first()
 
 
 def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
@@ -71,7 +97,7 @@ def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Ch
         raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
     if not sources:
         raise OutputError(f"a figure of {name} needs a folder; give one written by conoscope measure -o")
-    figure, tables = FIGURES[name], together(gather(sources))
+    figure, tables = FIGURES[name], JoinedTables(gather(sources))
     chart = figure.draw(tables) if figure.fits(tables) else None
     if chart is None:
         raise MeasureError(f"there is nothing to draw {name} from; it needs {one_of(figure.needs)}, there is {one_of(tables)}")
@@ -80,28 +106,15 @@ def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Ch
 
 def _run(source: Source) -> Run:
     if isinstance(source, Result):
-        return Run("", "", source.provenance, source.tables)
+        return Run("", "", source.provenance, source.tables, source.index)
     where = Path(source)
     if is_there(where):
         frame = read_explanations(where)
         models = frame["model"].dropna().unique()
         of = {"model": {"name": models[0]}} if len(models) == 1 else {}
-        return Run("", str(where), of, {"explanations": frame.drop(columns="model")})
-    provenance = read_provenance(where)
-    if (where / "tally.json").is_file():
-        return Run("", str(where), provenance, Result.load(where).tables)
-    return Run("", str(where), provenance, _judged_tables(where))
-
-
-def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
-    import pandas as pd
-
-    tables = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
-    if not tables:
-        raise OutputError(
-            f"{folder} holds no tables; expected a folder written by conoscope measure, plausibility or faithfulness"
-        )
-    return tables
+        return Run("", str(where), of, {"explanations": frame.drop(columns="model")}, {"explanations": EXPLANATIONS})
+    provenance, tables = read_provenance(where), stored_tables(where)
+    return Run("", str(where), provenance, tables, read_index(where) or {})
 
 
 def read_explanations(path: Path) -> "pd.DataFrame":

@@ -7,7 +7,7 @@ from typing import Any
 from conoscope import __version__
 from conoscope.common.markup import Html, joined, quoted, tag
 from conoscope.reporting.gathering import Run
-from conoscope.results.result import missing_shards
+from conoscope.results.store import missing_shards
 
 LONGEST = 2000
 

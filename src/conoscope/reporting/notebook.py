@@ -6,9 +6,10 @@ from html import escape
 from typing import Any
 
 from conoscope.common.terminal import printable
-from conoscope.figures import FIGURES, Tables, spec, svg
+from conoscope.figures import FIGURES, Tables, spec, svg_of
 from conoscope.reporting.facts import run_facts, screen_facts
 from conoscope.reporting.findings import find
+from conoscope.results.store import measured
 
 SHOWN = ("sim", "entropy", "class-cones")
 """The figures that a notebook shows, where there is something to draw."""
@@ -33,22 +34,15 @@ def shown(tables: Tables, provenance: Mapping[str, Any]) -> str:
     )
 
 
-def measured(provenance: Mapping[str, Any]) -> str:
-    """The model, the corpus and how many texts."""
-    corpus = ":".join(part for part in (provenance["corpus"].get("name"), provenance["corpus"].get("split")) if part)
-    seen = provenance["seen"]["examples"]
-    texts = f" on {corpus}, {seen} {'text' if seen == 1 else 'texts'}" if corpus and seen else ", the weights alone"
-    return f"{provenance['model']['name']}{texts}"
-
-
 def _drawn(name: str, tables: Tables) -> str:
     figure = FIGURES[name]
     chart = figure.draw(tables)
     if chart is None:
         return ""
-    caption = figure.caption_of(spec(chart))
+    written = spec(chart)
+    caption = figure.caption_of(written)
     # As an image: the ids and styles of one drawing cannot meet those of another, nor a dark page its dark letters.
-    source = base64.b64encode(svg(chart).encode()).decode()
+    source = base64.b64encode(svg_of(written).encode()).decode()
     return (
         f'<figure><figcaption>{_text(figure.title)}</figcaption><img alt="{_text(figure.title)}. {_text(caption)}" '
         f'style="background: white; max-width: 100%" src="data:image/svg+xml;base64,{source}"></figure>'

@@ -8,7 +8,7 @@ from conoscope.reporting.charts import Drawn
 from conoscope.reporting.facts import screen_facts
 from conoscope.reporting.findings import Finding
 from conoscope.reporting.gathering import Run
-from conoscope.results.result import missing_shards
+from conoscope.results.store import missing_shards
 
 COUNTS = ("No thing", "One thing", "Two things", "Three things", "Four things", "Five things")
 CLASSES = 5

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from conoscope.common.markup import Html, joined, tag
-from conoscope.figures import QUESTIONS, Tables
+from conoscope.common.questions import QUESTIONS
+from conoscope.figures import Tables
 from conoscope.figures.embedding import bundle, document, script, style
 from conoscope.reporting.charts import Drawn, drawn, figure_of
 from conoscope.reporting.findings import Finding
@@ -13,20 +14,6 @@ from conoscope.reporting.gathering import Run
 from conoscope.reporting.making import making
 from conoscope.reporting.opening import opening, title_of
 from conoscope.reporting.tables import Sheet, by_question, sheets, table_of
-
-MEASURES = {
-    "cones": (
-        *("sim", "intra_sim", "cone_index", "self_sim", "max_explained_variance", "effective_rank"),
-        *("participation_ratio", "top_directions", "variance", "vector_norms"),
-    ),
-    "classes": ("class_cones", "capacity"),
-    "heads": ("heads", "gates", "directionality", "attention_entropy", "class_maps"),
-    "mixing": ("norms", "frequency", "mixing"),
-    "stream": ("stream",),
-    "words": ("explanations", "plausibility", "faithfulness"),
-    "studies": ("study",),
-}
-"""Which tables help to answer which question."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +29,12 @@ class Section:
         return tag("section", tag("h2", self.title, id=self.anchor), self.inside, aria_labelledby=self.anchor)
 
 
-def page(runs: Sequence[Run], tables: Tables, findings: Sequence[Finding], title: str | None = None) -> str:
+def page(
+    runs: Sequence[Run], tables: Tables, findings: Sequence[Finding], title: str | None = None, progress: bool = False
+) -> str:
     """The whole page, which needs no other file and asks nothing of the network."""
-    named, figures = title or title_of(runs), drawn(tables)
-    grouped = by_question(sheets(tables, runs), MEASURES)
+    named, figures = title or title_of(runs), drawn(tables, progress)
+    grouped = by_question(sheets(tables, runs))
     made = Section("making", "How it was made", joined((making(runs), _tables(grouped.get("", ()), "Other tables"))))
     sections = [*_answers(figures, grouped), made]
     main = tag(

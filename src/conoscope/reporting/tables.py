@@ -1,7 +1,7 @@
 """Tables of the page: a sight of each, and the whole of it as CSV where that is not too much."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,9 @@ from urllib.parse import quote
 
 from conoscope.common.markup import Html, joined, quoted, sentence, tag
 from conoscope.figures import Tables
-from conoscope.measures import CATALOGUE
 from conoscope.reporting.gathering import Run
 from conoscope.reporting.sorting import SHOWN, held_rows
-from conoscope.results.result import stem_of
+from conoscope.results.store import TableInfo, stem_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,23 +22,18 @@ SAFE = ",;:@/?!$*+=()~[]{}|"
 """What a data URL may hold as it is."""
 FORMULA = re.compile(r"[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet would compute (OWASP, CSV injection)."""
-NOT_MEASURED = {
-    "plausibility": "How well maps agree with the words that were marked.",
-    "plausibility.curve": "Precision and recall of each map, by how many words are taken.",
-    "faithfulness": "How the answer changes without the first words of each map.",
-    "explanations": "How much each word counts, by each map.",
-}
-"""What tables that are of no measure hold."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of the page: its name, its rows of every run, its CSV where the page holds it, and the files that hold it."""
+    """A table of the page: its name, its rows of every run, its CSV where the page holds it, the files that hold it, and what
+    it holds."""
 
     name: str
     frame: "pd.DataFrame"
     csv: str | None
     files: Sequence[str]
+    info: TableInfo
 
 
 def sheets(tables: Tables, runs: Sequence[Run]) -> list[Sheet]:
@@ -52,7 +46,10 @@ def sheets(tables: Tables, runs: Sequence[Run]) -> list[Sheet]:
     for name in sorted(written, key=lambda name: len(written[name])):
         if len(written[name]) <= min(LARGEST, ALTOGETHER - sum(map(len, held.values()))):
             held[name] = written[name]
-    return [Sheet(name, frame, held.get(name), _files(name, runs)) for name, frame in frames.items()]
+    about = {name: info for run in runs for name, info in run.index.items()}
+    return [
+        Sheet(name, frame, held.get(name), _files(name, runs), about.get(name, TableInfo())) for name, frame in frames.items()
+    ]
 
 
 def _files(name: str, runs: Sequence[Run]) -> list[str]:
@@ -82,18 +79,11 @@ def table_of(sheet: Sheet) -> Html:
     """The table, closed at first, under a line that says what it holds."""
     rows = len(sheet.frame)
     count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
-    what = sentence(about(sheet.name))
+    what = sentence(sheet.info.summary)
     label = tag("summary", tag("code", sheet.name), " ", what, " ", tag("span", count, class_="muted"))
     table, held = _table(sheet)
     box = tag("div", table, class_="scroll", role="region", aria_label=f"table {sheet.name}", tabindex="0")
     return tag("details", label, box, held, tag("p", *_download(sheet), class_="download"), id=f"table-{stem_of(sheet.name)}")
-
-
-def about(name: str) -> str:
-    """What a table holds, in a line; nothing where it is not known."""
-    bare = name.partition(":")[0]
-    known = {table.name: table.summary for measure in CATALOGUE.values() for table in measure.tables}
-    return {**known, **NOT_MEASURED}.get(bare, "")
 
 
 def _table(sheet: Sheet) -> tuple[Html, Html]:
@@ -176,11 +166,9 @@ def _download(sheet: Sheet) -> Sequence[str]:
     return ["This table is too large for the page; the whole of it is in ", *named, "."]
 
 
-def by_question(found: Sequence[Sheet], measures: Mapping[str, Sequence[str]]) -> dict[str, list[Sheet]]:
-    """The tables of each question, in the order of its measures; those of no known measure under nothing."""
-    homes = {measure: (question, place) for question, of in measures.items() for place, measure in enumerate(of)}
-    placed = [(homes.get(sheet.name.partition(":")[0].partition(".")[0], ("", 0)), sheet) for sheet in found]
+def by_question(found: Sequence[Sheet]) -> dict[str, list[Sheet]]:
+    """The tables of each question, in their order there; those of none under nothing."""
     grouped: dict[str, list[Sheet]] = {}
-    for (question, _), sheet in sorted(placed, key=lambda one: one[0]):
-        grouped.setdefault(question, []).append(sheet)
+    for sheet in sorted(found, key=lambda sheet: (sheet.info.question, sheet.info.place)):
+        grouped.setdefault(sheet.info.question, []).append(sheet)
     return grouped

@@ -12,7 +12,7 @@ import pandas as pd
 
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import make_folder, write_text
-from conoscope.results.result import write_provenance, write_tables
+from conoscope.results.store import TableInfo, write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
 from conoscope.studies.judging import averaged, compared, judged
@@ -122,7 +122,7 @@ def write_record(folder: Path, record: Record) -> None:
     try:
         write_text(folder / "record.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         write_provenance(make_folder(folder / "tables"), provenance)
-        write_tables(folder / "tables", tables, provenance)
+        write_tables(folder / "tables", tables, provenance, dict.fromkeys(tables, TableInfo(question="studies")))
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror or error}; give -o another folder") from error
 

@@ -15,8 +15,8 @@ from typing import Any
 from conoscope import __version__
 from conoscope.common.errors import ConoscopeError, MeasureError
 from conoscope.common.terminal import Progress
+from conoscope.common.versions import versions
 from conoscope.common.writing import make_folder, write_text
-from conoscope.results.result import versions
 from conoscope.studies.base import Condition, Study
 from conoscope.studies.made import Made, Place
 

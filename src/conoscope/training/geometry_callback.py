@@ -29,7 +29,7 @@ from conoscope.common.errors import OverflowedError
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
-from conoscope.results.result import table
+from conoscope.results.from_sums import table
 
 MEASURES = ("sim", "attention_entropy")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conoscope.results.result import versions
+from conoscope.common.versions import versions
 from conoscope.training.settings import Training
 
 

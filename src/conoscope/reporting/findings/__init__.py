@@ -55,7 +55,7 @@ QUESTIONS = (
 
 def find(tables: Tables) -> list[Finding]:
     """The first five things that the tables tell; of several runs what each of them has, with the same evidence."""
-    several = len({run for table in tables.values() if "run" in table for run in runs_of(table)}) > 1
+    several = len(_runs(tables)) > 1
     facts = _facts(tables)
     found: list[Finding] = []
     for question in QUESTIONS:
@@ -63,6 +63,12 @@ def find(tables: Tables) -> list[Finding]:
         if name is not None and len(found) < MOST and (answer := question.look(_rows(tables[name]), facts)) is not None:
             found.append(Finding(_written(answer, several), question.figure, answer.claims))
     return found
+
+
+def _runs(tables: Tables) -> set[str]:
+    """The names of the runs: from the table of runs, or from all tables where there is none."""
+    known = [tables["runs"]] if "runs" in tables else tables.values()
+    return {run for table in known if "run" in table for run in runs_of(table)}
 
 
 def _written(answer: Answer, several: bool) -> str:

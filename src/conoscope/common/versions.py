@@ -1,0 +1,13 @@
+"""The versions of conoscope, Python and the packages that numbers depend on."""
+
+import platform
+from importlib.metadata import version
+
+from conoscope import __version__
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """The version of each by name, as provenance records it."""
+    return {"conoscope": __version__, **{name: version(name) for name in PACKAGES}, "python": platform.python_version()}
