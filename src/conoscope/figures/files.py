@@ -1,7 +1,6 @@
 """A chart as a file, as JSON and as SVG."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def svg(chart: Chart) -> str:
     return svg_of(spec(chart))
 
 
-def svg_of(written: Mapping[str, Any]) -> str:
+def svg_of(written: dict[str, Any]) -> str:
     """A chart given as Vega-Lite, drawn as one SVG element."""
     import vl_convert
 

@@ -72,6 +72,9 @@ class JoinedTables(Mapping[str, "pd.DataFrame"]):
             self._joined[name] = self._facts() if name == "runs" else self._join(name)
         return self._joined[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

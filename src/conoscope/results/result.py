@@ -58,7 +58,10 @@ class Result:
     def index(self) -> Mapping[str, TableInfo]:
         """What each table holds, by name."""
         stored = read_index(self._sums) if isinstance(self._sums, Path) else None
-        return stored if stored is not None else _from_sums().index_of(self.provenance["measures"])
+        if stored is not None:
+            return stored
+        every = _from_sums().index_of(self.provenance["measures"])
+        return {name: every[name] for name in self.tables}
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self.tables:

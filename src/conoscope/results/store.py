@@ -49,6 +49,9 @@ class StoredTables(Mapping[str, "pd.DataFrame"]):
             self._read[name] = read_parquet(self.folder / f"{stem_of(name)}.parquet")
         return self._read[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.index
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.index)
 
