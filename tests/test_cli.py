@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 from architectures import SHAPES
 from commands import refusal
 from conoscope.capture.loading import LoadedModel
-from conoscope.cli import main
-from conoscope.commands.arguments import COMMANDS, parser
+from conoscope.cli import main, parser
+from conoscope.commands import COMMANDS
 from conoscope.measuring.pipeline import Options
 from conoscope.training.trainer import Training
 
@@ -273,7 +273,7 @@ def test_numbers_that_make_no_sense_are_refused(options: list[str], capsys: pyte
 def test_the_demonstration_trains_once_measures_and_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conoscope.commands.demonstration.QUICK", Training(layers=1, width=16, epochs=1, device="cpu"))
+    monkeypatch.setattr("conoscope.commands.demo.QUICK", {"layers": 1, "width": 16, "epochs": 1, "device": "cpu"})
     assert main(["demo", "-o", str(tmp_path / "demo")]) == 0
     assert "training pure-attention" in capsys.readouterr().out
     assert (tmp_path / "demo" / "tables" / "sim.csv").is_file()
