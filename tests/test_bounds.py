@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from conoscope.capture.loading import LoadedModel
-from conoscope.cli import main
-from conoscope.commands.arguments import parser
+from conoscope.cli import main, parser
 from conoscope.common.bounds import COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
 from conoscope.common.errors import ConoscopeError
 from conoscope.corpora import Example, load_corpus, splits_of

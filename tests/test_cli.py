@@ -11,11 +11,12 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
+import conoscope.commands as commands_room
 from architectures import SHAPES
 from commands import refusal
 from conoscope.capture.loading import LoadedModel
-from conoscope.cli import main
-from conoscope.commands.arguments import COMMANDS, parser
+from conoscope.cli import main, parser
+from conoscope.commands import COMMANDS
 from conoscope.measuring.pipeline import Options
 from conoscope.training.trainer import Training
 
@@ -35,6 +36,62 @@ except SystemExit:
 print("HEAVY", sorted({"torch", "transformers", "numpy", "pandas", "pyarrow", "tqdm"} & set(sys.modules)))
 """
     assert "HEAVY []" in python(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import conoscope; conoscope.train", "import conoscope.explaining", "import conoscope.cli; conoscope.cli.parser()"],
+)
+def test_training_explaining_and_help_load_no_figures(code: str) -> None:
+    loaded = python(f"{code}\nimport sys; print(sorted(sys.modules))")
+    assert "'conoscope" in loaded
+    assert "'conoscope.figures" not in loaded
+    assert "'altair" not in loaded
+
+
+def test_help_of_a_command_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from conoscope.cli import main
+from conoscope.commands import COMMANDS
+for name in COMMANDS:
+    try:
+        main([name, "--help"])
+    except SystemExit:
+        pass
+print("HEAVY", sorted({"torch", "transformers", "numpy", "pandas", "pyarrow", "tqdm", "altair"} & set(sys.modules)))
+"""
+    assert "HEAVY []" in python(code)
+
+
+def test_the_command_layer_of_report_and_figure_needs_neither_torch_nor_transformers() -> None:
+    code = """
+import sys
+from types import SimpleNamespace
+sys.modules["torch"] = sys.modules["transformers"] = None
+sys.modules["conoscope.reporting"] = SimpleNamespace(report=lambda *given: "page")
+sys.modules["conoscope.reporting.gathering"] = SimpleNamespace(figure_of=lambda *given: "chart")
+sys.modules["conoscope.figures"] = SimpleNamespace(save=lambda chart, out: chart)
+from conoscope.cli import main
+print(main(["report", "out"]), main(["figure", "sim", "out", "-o", "sim.svg"]))
+"""
+    assert python(code).split() == ["page", "chart", "0", "0"]
+
+
+def test_python_m_conoscope_is_the_command_line() -> None:
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([sys.executable, "-m", "conoscope", *arguments], capture_output=True, text=True, encoding="utf-8")
+
+    listed, refused = run("list", "corpora"), run("fetch", "nothing")
+    assert (listed.returncode, refused.returncode) == (0, 2)
+    assert "bistro" in listed.stdout
+    assert refused.stderr.startswith("conoscope: ")
+
+
+def test_every_file_of_a_command_is_on_the_command_line() -> None:
+    files = {path.stem for path in Path(commands_room.__file__).parent.glob("*.py")}
+    assert files - {"__init__", "base", "option_types", "printing", "shared_options"} == set(COMMANDS)
+    assert all(command.name == name for name, command in COMMANDS.items())
 
 
 def test_the_measuring_core_imports_neither_pandas_nor_pyarrow_nor_sklearn() -> None:
@@ -273,7 +330,7 @@ def test_numbers_that_make_no_sense_are_refused(options: list[str], capsys: pyte
 def test_the_demonstration_trains_once_measures_and_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conoscope.commands.demonstration.QUICK", Training(layers=1, width=16, epochs=1, device="cpu"))
+    monkeypatch.setattr("conoscope.commands.demo.QUICK", {"layers": 1, "width": 16, "epochs": 1, "device": "cpu"})
     assert main(["demo", "-o", str(tmp_path / "demo")]) == 0
     assert "training pure-attention" in capsys.readouterr().out
     assert (tmp_path / "demo" / "tables" / "sim.csv").is_file()

@@ -11,7 +11,8 @@ import pytest
 
 import conoscope
 from conoscope.capture.loading import LoadedModel
-from conoscope.commands.arguments import COMMANDS, parser
+from conoscope.cli import parser
+from conoscope.commands import COMMANDS
 from conoscope.corpora import CORPORA
 from conoscope.figures import FIGURES
 from conoscope.measures import CATALOGUE

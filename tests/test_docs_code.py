@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from conoscope.commands.arguments import parser
+from conoscope.cli import parser
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "conoscope"

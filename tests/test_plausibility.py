@@ -12,8 +12,7 @@ from sklearn.metrics import average_precision_score, f1_score, jaccard_score, pr
 
 from commands import refusal
 from conoscope.capture.loading import LoadedModel
-from conoscope.cli import main
-from conoscope.commands.arguments import parser
+from conoscope.cli import main, parser
 from conoscope.common.errors import ConoscopeError, CorpusError, DataError, MeasureError, ModelError
 from conoscope.common.resampling import weightings
 from conoscope.corpora import Corpus, Example, load_corpus

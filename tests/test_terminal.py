@@ -11,7 +11,7 @@ import pytest
 
 import conoscope
 from conoscope.cli import main
-from conoscope.commands.arguments import COMMANDS
+from conoscope.commands import COMMANDS
 from conoscope.common.terminal import printable, say
 
 STEERING = "a\x1b[31mred\u202e\x07\x9b2J"

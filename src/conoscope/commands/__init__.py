@@ -1,1 +1,26 @@
-"""The command line, one file a command."""
+"""The commands of `conoscope`, one file each: options, help, and what runs. `COMMANDS` has them in the order of `--help`."""
+
+from conoscope.commands import (
+    compare,
+    corpus,
+    demo,
+    explain,
+    faithfulness,
+    fetch,
+    figure,
+    gates,
+    measure,
+    merge,
+    plausibility,
+    report,
+    reproduce,
+    train,
+)
+from conoscope.commands import list as listing
+from conoscope.commands.base import Command
+
+ORDER = (
+    demo, train, measure, merge, explain, plausibility, faithfulness, compare, report, figure, gates, corpus, fetch, reproduce,
+    listing,
+)  # fmt: skip
+COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in ORDER}

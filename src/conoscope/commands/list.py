@@ -1,18 +1,24 @@
-"""What there is: measures, maps, figures, corpora, presets and studies, as text."""
+"""`conoscope list`: the measures, maps, figures, corpora, presets or studies, a few lines each."""
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from conoscope.common.errors import ConoscopeError, one_of
+from conoscope.commands.base import Command
+from conoscope.common.errors import one_of
 from conoscope.common.options import options_of
-from conoscope.corpora import CORPORA, Entry
+from conoscope.common.terminal import say
+
+if TYPE_CHECKING:
+    from conoscope.corpora import Entry
 
 
-def listing(what: str) -> str:
-    """The measures, maps, figures, corpora, presets or studies, a few lines each."""
-    if what not in LISTED:
-        raise ConoscopeError(f"nothing called {what!r} can be listed; known: {one_of(LISTED)}")
-    return LISTED[what]()
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("what", choices=tuple(LISTED), help="what to list")
+
+
+def _run(args: Namespace) -> None:
+    say(LISTED[args.what]())
 
 
 def _measures() -> str:
@@ -36,7 +42,9 @@ def _figures() -> str:
 
 
 def _corpora() -> str:
-    return "\n".join(f"{name:15} {entry.what}{_options(entry)}" for name, entry in CORPORA.items())
+    from conoscope.corpora import CORPORA
+
+    return "\n".join(f"{name:15} {entry.what}{_choices(entry)}" for name, entry in CORPORA.items())
 
 
 def _presets() -> str:
@@ -56,7 +64,7 @@ def _studies() -> str:
     )
 
 
-def _options(entry: Entry) -> str:
+def _choices(entry: "Entry") -> str:
     return f" (options: {options_of(entry.choices)})" if entry.choices else ""
 
 
@@ -74,3 +82,11 @@ LISTED: dict[str, Callable[[], str]] = {
     "presets": _presets,
     "studies": _studies,
 }
+
+COMMAND = Command(
+    name="list",
+    help="list the measures, maps, figures, corpora, presets or studies",
+    example="conoscope list measures",
+    options=_options,
+    run=_run,
+)

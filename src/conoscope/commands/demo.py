@@ -1,0 +1,73 @@
+"""`conoscope demo`: train on bistro, measure, write the tables and the report. No download."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from conoscope.commands.base import Command
+from conoscope.commands.option_types import seed
+from conoscope.common.errors import OutputError
+from conoscope.common.terminal import say
+
+SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
+MAPS = ("attention", "norms", "rollout", "gradient")
+EXPLAINED = 6
+"""How many texts are shown word by word."""
+QUICK: dict[str, Any] = {"epochs": 12, "patience": 4}
+"""Settings of the training that are not the defaults."""
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("-o", "--out", default="conoscope-demo", help="the folder to write to")
+    command.add_argument("--seed", type=seed, default=0, help="of the corpus and the training")
+
+
+def _run(args: Namespace) -> None:
+    demo(Path(args.out), args.seed)
+
+
+def demo(out: Path, seed: int = 0) -> None:
+    """Train `pure-attention` on bistro (or take the model of an earlier demo), measure it, print the tables, write the report."""
+    import torch
+
+    from conoscope.corpora import load_corpus
+    from conoscope.explaining import explain, write_explanations
+    from conoscope.measuring.pipeline import Options, measure
+    from conoscope.reporting import report
+
+    # A model this small gains nothing from a second thread, and loses much where the machine is busy.
+    torch.set_num_threads(1)
+    model = out / "model"
+    if not (model / "training.json").is_file():
+        _train(model, seed)
+    described = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    if described["settings"]["seed"] != seed:
+        raise OutputError(
+            f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"
+        )
+    say(f"test accuracy {described['scores']['test']['accuracy']:.3f} after {described['model']['epochs']} epochs")
+    texts = load_corpus("bistro:test", seed=seed)
+    result = measure(str(model), texts, options=Options(progress=True), out=out / "tables")
+    say(f"\n{result.summary(SHOWN)}\n\nmodel in {model}, tables of all measures in {out / 'tables'}")
+    write_explanations(explain(str(model), texts.first(EXPLAINED), MAPS), out / "words.jsonl")
+    page = report([out / "tables", out / "words.jsonl"], out / "report.html")
+    say(f"report: {page.resolve().as_uri()}")
+
+
+def _train(model: Path, seed: int) -> None:
+    from conoscope.corpora import splits_of
+    from conoscope.training.trainer import Training, train
+
+    say(f"training pure-attention on bistro, seed {seed}")
+    train(splits_of("bistro", seed=seed), model, Training(**QUICK, seed=seed, progress=True))
+
+
+COMMAND = Command(
+    name="demo",
+    help="train on the built-in corpus, measure, print tables, write the report",
+    example="conoscope demo",
+    options=_options,
+    run=_run,
+    loads_models=True,
+)

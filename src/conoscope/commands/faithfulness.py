@@ -1,0 +1,32 @@
+"""`conoscope faithfulness`: compare maps with what the model does without their words."""
+
+from argparse import ArgumentParser, Namespace
+
+from conoscope.commands.base import Command
+from conoscope.commands.printing import print_evaluation
+from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, evaluation_options, explaining_options, fields_from
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("model", help=MODEL)
+    command.add_argument("corpus", help=CORPUS)
+    evaluation_options(command)
+    command.add_argument("--erase", default="remove", help="remove words, or mask them by the mask or unknown token")
+    explaining_options(command)
+
+
+def _run(args: Namespace) -> None:
+    from conoscope.explaining import Erasing, Explaining, faithfulness
+
+    options, erasing = Explaining(**fields_from(args, Explaining), progress=True), Erasing(**fields_from(args, Erasing))
+    print_evaluation(faithfulness(args.model, corpus_from(args), args.maps, args.scores, options, erasing, args.out), args.out)
+
+
+COMMAND = Command(
+    name="faithfulness",
+    help="see what becomes of the answer without the words that a map puts first",
+    example="conoscope faithfulness runs/pure bistro:test --map attention -o out/",
+    options=_options,
+    run=_run,
+    loads_models=True,
+)

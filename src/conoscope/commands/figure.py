@@ -1,0 +1,50 @@
+"""`conoscope figure`: draw one figure."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from conoscope.commands.base import Command, Unused
+from conoscope.commands.option_types import positive
+from conoscope.common.errors import MeasureError
+from conoscope.common.terminal import say
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("name", help="a figure (conoscope list figures), as sim, class-cones or gates")
+    command.add_argument("results", nargs="*", metavar="OUT", help="folders written by conoscope measure; none for positions")
+    command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
+    command.add_argument("--count", type=positive, metavar="N", help="positions: how many; default 100")
+    command.add_argument("--width", type=positive, metavar="N", help="positions: coordinates of each; default 50")
+
+
+def _run(args: Namespace) -> None:
+    from conoscope.figures import save
+
+    say(save(_chart(args), args.out))
+
+
+def _chart(args: Namespace) -> Any:
+    if args.name == "positions":
+        from conoscope.figures import positions
+
+        return positions(args.count or 100, args.width or 50)
+    from conoscope.reporting.gathering import figure_of
+
+    return figure_of(args.name, args.results)
+
+
+def _unused(args: Namespace) -> Unused:
+    if args.name != "positions":
+        yield ("count", "width"), f"for the figure {args.name}, which shows tables"
+    elif args.results:
+        raise MeasureError("the figure positions is of no results; leave the folders out")
+
+
+COMMAND = Command(
+    name="figure",
+    help="draw a figure",
+    example="conoscope figure sim out/ -o sim.pdf",
+    options=_options,
+    run=_run,
+    unused=_unused,
+)

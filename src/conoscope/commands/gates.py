@@ -1,0 +1,31 @@
+"""`conoscope gates`: show what kind of gate each head is."""
+
+from argparse import ArgumentParser, Namespace
+
+from conoscope.commands.base import Command
+from conoscope.common.terminal import say
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("results", metavar="OUT", help="a folder written by conoscope measure -m gates")
+    command.add_argument(
+        "--threshold", action="append", default=[], metavar="NAME=NUMBER",
+        help="another threshold, as open.entropy=0.7; again for more",
+    )  # fmt: skip
+
+
+def _run(args: Namespace) -> None:
+    from conoscope.measuring.gates import gate_map, sort_gates, thresholds
+    from conoscope.results.result import Result
+
+    limits = thresholds(args.threshold)
+    say(gate_map(sort_gates(Result.load(args.results), limits)))
+
+
+COMMAND = Command(
+    name="gates",
+    help="show what kind of gate each head is, by any thresholds",
+    example="conoscope gates out/ --threshold open.entropy=0.7",
+    options=_options,
+    run=_run,
+)

@@ -1,0 +1,62 @@
+"""`conoscope measure`: measure a model on a corpus."""
+
+from argparse import ArgumentParser, Namespace
+
+from conoscope.commands.base import Command, Unused
+from conoscope.commands.option_types import Named, kind, positive, shard
+from conoscope.commands.printing import print_result
+from conoscope.commands.shared_options import (
+    CORPUS,
+    CORPUS_OPTIONS,
+    corpus_from,
+    data_options,
+    fields_from,
+    inference_options,
+    pool_option,
+)
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("model", help="a folder written by save_pretrained, or a Hub id")
+    command.add_argument("corpus", nargs="?", help=f"{CORPUS}; none to measure the weights alone")
+    command.add_argument(
+        "-m", "--measure", action="append", metavar="NAME",
+        help="a measure, as sim or sim:mask=real; again for more; default all that fit",
+    )  # fmt: skip
+    command.add_argument("-o", "--out", help="the folder for tables (parquet, CSV), provenance and sums")
+    command.add_argument("--batch-size", type=positive, metavar="N", help="texts in a batch; default 32, on a GPU 128")
+    command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
+    command.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")
+    inference_options(command)
+    command.add_argument(
+        "--kind", action=Named, dest="kinds", type=kind, default={}, metavar="NAME=WORDS",
+        help='a kind of token of your own, as negation="not no never"; again for more',
+    )  # fmt: skip
+    pool_option(command)
+    command.add_argument("--frequencies", metavar="FILE", help="ranks or counts of tokens, for the measure frequency")
+    command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
+    data_options(command)
+
+
+def _run(args: Namespace) -> None:
+    from conoscope.measuring.pipeline import Options, measure
+
+    corpus = None if args.corpus is None else corpus_from(args)
+    options = Options(**fields_from(args, Options), progress=True)
+    print_result(measure(args.model, corpus, args.measure, options, args.out), args.out)
+
+
+def _unused(args: Namespace) -> Unused:
+    if args.corpus is None:
+        yield CORPUS_OPTIONS, "without a corpus"
+
+
+COMMAND = Command(
+    name="measure",
+    help="measure a model on a corpus",
+    example="conoscope measure runs/pure bistro:test -m sim -o out/",
+    options=_options,
+    run=_run,
+    unused=_unused,
+    loads_models=True,
+)

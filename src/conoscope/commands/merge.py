@@ -1,0 +1,31 @@
+"""`conoscope merge`: add up results that were measured in shards."""
+
+from argparse import ArgumentParser, Namespace
+
+from conoscope.commands.base import Command
+from conoscope.commands.printing import print_result
+from conoscope.common.terminal import complain
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("parts", nargs="+", help="folders written by conoscope measure --shard")
+    command.add_argument("-o", "--out", required=True, help="the folder for the whole")
+
+
+def _run(args: Namespace) -> None:
+    from conoscope.measuring.pipeline import merge
+
+    result = merge(args.parts)
+    result.save(args.out)
+    print_result(result, args.out)
+    if result.missing:
+        complain(f"not the whole corpus: no shard {', '.join(result.missing)}")
+
+
+COMMAND = Command(
+    name="merge",
+    help="add up results that were measured in shards",
+    example="conoscope merge part-1/ part-2/ -o out/",
+    options=_options,
+    run=_run,
+)

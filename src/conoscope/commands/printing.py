@@ -1,0 +1,41 @@
+"""What several commands print."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from conoscope.common.terminal import complain, say
+
+if TYPE_CHECKING:
+    from conoscope.explaining.evaluation import Judged
+    from conoscope.results.result import Result
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print what a reader of the numbers should know, each note once, one line each, on standard error."""
+    for note in dict.fromkeys(notes):
+        complain(note)
+
+
+def print_result(result: "Result", out: str | None) -> None:
+    """Print a summary of what was measured, its notes, and where it was written."""
+    say(result.summary())
+    print_notes(result.provenance.get("notes", ()))
+    for gap in result.provenance.get("gaps", ()):
+        complain(f"{gap}; the tables lack it")
+    if note := result.provenance.get("pool", {}).get("note"):
+        complain(note)
+    if not result.tables:
+        complain(f"nothing to measure in this shard; {'nothing is' if out is None else 'its sums are'} kept for conoscope merge")
+    seen = result.provenance["seen"]
+    if seen["truncated"]:
+        complain(f"{seen['truncated']} of {seen['examples']} texts were cut off at the longest input")
+    if out is not None:
+        say(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
+
+
+def print_evaluation(evaluation: "Judged", out: str | None) -> None:
+    """Print the scores of maps, their notes, and where they were written."""
+    say(evaluation)
+    print_notes(evaluation.remarks)
+    if out is not None:
+        say(f"\n{evaluation.provenance['seen']['examples']} examples; tables and provenance written to {out}")

@@ -1,0 +1,66 @@
+"""`conoscope reproduce`: run a published table or claim again."""
+
+from argparse import ArgumentParser, Namespace
+
+from conoscope.commands.base import Command, Unused
+from conoscope.commands.option_types import positive
+from conoscope.commands.shared_options import data_dir_option, fields_from
+from conoscope.common.errors import OutputError
+from conoscope.common.terminal import complain, say
+
+RUN_OPTIONS = ("seeds", "limit", "jobs", "quick", "model", "keep_models", "data_dir", "out")
+"""Options that have no effect where a record is read."""
+
+
+def _options(command: ArgumentParser) -> None:
+    command.add_argument("name", help="a study (conoscope list studies)")
+    command.add_argument("-o", "--out", help="the folder for runs, tables and the record; default study-NAME")
+    command.add_argument("--seeds", type=positive, metavar="N", help="trainings of each model; default what the study asks for")
+    command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
+    command.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    command.add_argument("--jobs", type=positive, metavar="N", help="runs side by side; default as many as there are cores")
+    command.add_argument("--quick", action="store_true", help="tiny sizes, to try the plumbing; bistro where data are absent")
+    command.add_argument(
+        "--model", metavar="MODEL", help="a folder or Hub id in the place of all-MiniLM-L6-v2, where a study has it"
+    )
+    command.add_argument("--keep-models", action="store_true", help="keep the trained models in the folder")
+    command.add_argument("--record", metavar="FILE", help="tell what this record says, and run nothing")
+    command.add_argument("--page", metavar="FILE", help="also write a page of markdown, with its figure beside it")
+    data_dir_option(command)
+
+
+def _run(args: Namespace) -> None:
+    from conoscope.studies.records import read_record
+    from conoscope.studies.reproducing import Reproducing, reproduce
+    from conoscope.studies.telling import told
+
+    out = args.out or f"study-{args.name}"
+    options = Reproducing(**fields_from(args, Reproducing), progress=True)
+    record = reproduce(args.name, out, options) if args.record is None else read_record(args.record)
+    if record["study"] != args.name:
+        raise OutputError(f"{args.record} is a record of {record['study']}; give that name in the place of {args.name}")
+    say(told(record))
+    for failure in record["failed"]:
+        complain(failure)
+    if args.page is not None:
+        from conoscope.studies.pages import write_page
+
+        say(f"\npage written to {write_page(record, args.page)}")
+    if args.record is None:
+        say(f"\n{len(record['runs'])} runs; runs, tables and record.json written to {out}")
+
+
+def _unused(args: Namespace) -> Unused:
+    if args.record is not None:
+        yield RUN_OPTIONS, "beside --record, which runs nothing"
+
+
+COMMAND = Command(
+    name="reproduce",
+    help="run a published table or claim again, with several seeds",
+    example="conoscope reproduce fosse-table-1 --quick",
+    options=_options,
+    run=_run,
+    unused=_unused,
+    loads_models=True,
+)
