@@ -20,7 +20,7 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     from conoscope.reporting import report
 
-    say(report(args.results, args.out, args.title))
+    say(report(args.results, args.out, args.title, progress=True))
 
 
 COMMAND = Command(
