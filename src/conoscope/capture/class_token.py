@@ -109,6 +109,11 @@ def most_positions(module: PreTrainedModel) -> int | None:
     return next(bounds, None)
 
 
+def trial_length(module: PreTrainedModel) -> int:
+    """Tokens of the longest row that a model is tried on: a few less than it has positions for, as some begin after 0."""
+    return max(3, min(LONGEST, (most_positions(module) or LONGEST + 4) - 4))
+
+
 def known_ids(module: PreTrainedModel) -> int:
     """How many token ids a model knows."""
     try:
@@ -139,7 +144,15 @@ def ambiguities(reading: Reading, module: PreTrainedModel, tokenizer: PreTrained
             f"{name} names the padding token {reading.pad} and its tokenizer {tokenizer.pad_token_id}; texts are padded with "
             f"{reading.pad}, and the class is read at the last other token, as transformers does for one text alone"
         )
-    if tokenizer("a")["input_ids"][-1:] == [reading.pad]:
+    unknown = tokenizer.unk_token_id
+    if unknown == reading.pad and unknown not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
+        yield (
+            f"the padding token of {name} stands for unknown words too; in a text that ends in them the class is read at the "
+            "token before, as transformers does for one text alone"
+        )
+    encoded = tokenizer("a")
+    # What the tokenizer adds is of no text, unlike an unknown word.
+    if encoded["input_ids"][-1:] == [reading.pad] and encoded.sequence_ids()[-1] is None:
         yield (
             f"the tokenizer of {name} ends every text with the padding token; the class is read at the token before it, as "
             "transformers does for one text alone"
@@ -184,7 +197,7 @@ class _Trial:
         self.tokens = [token for token in spare if token not in self.pads] or spare
         end = getattr(config, "eos_token_id", None)
         self.ending = (end,) if isinstance(end, int) else ()
-        self.longest = max(3, min(LONGEST, (most_positions(module) or LONGEST + 4) - 4))
+        self.longest = trial_length(module)
 
     def row(self, length: int, seed: int) -> list[int]:
         """Random tokens, none of which is one to pad with."""

@@ -23,7 +23,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from conoscope.capture.batches import Batch
 from conoscope.capture.calls import Attended, Log, logged
-from conoscope.capture.class_token import known_ids, most_positions, named_pad
+from conoscope.capture.class_token import known_ids, named_pad, trial_length
 from conoscope.capture.eager import Native
 from conoscope.capture.forward import answer_of, outputs_of
 from conoscope.capture.implementation import attention_of
@@ -288,8 +288,7 @@ def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tens
 
 def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
-    positions = most_positions(module)
-    longest = 11 if positions is None else min(11, max(3, positions - 4))
+    longest = trial_length(module)
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     known = known_tokens(module)
     ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(seed))]

@@ -1,7 +1,6 @@
 """`conoscope figure`: draw one figure."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Any
 
 from conoscope.commands.base import Command, Unused
 from conoscope.commands.option_types import positive
@@ -18,19 +17,15 @@ def _options(command: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    from conoscope.figures import save
+    from conoscope.figures import positions, save
 
-    say(save(_chart(args), args.out))
-
-
-def _chart(args: Namespace) -> Any:
     if args.name == "positions":
-        from conoscope.figures import positions
+        say(save(positions(args.count or 100, args.width or 50), args.out))
+        return
+    from conoscope.reporting.gathering import drawings_of
 
-        return positions(args.count or 100, args.width or 50)
-    from conoscope.reporting.gathering import figure_of
-
-    return figure_of(args.name, args.results)
+    chart, narrow = drawings_of(args.name, args.results)
+    say(save(chart, args.out, narrow))
 
 
 def _unused(args: Namespace) -> Unused:

@@ -1,16 +1,14 @@
 """Charts of the page: every figure that there is something to draw of, with its number, title and caption."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from conoscope.common.markup import Html, sentence, tag
 from conoscope.common.questions import QUESTIONS
 from conoscope.common.terminal import Progress
 from conoscope.figures import FIGURES, Figure, Tables, spec, svg_of
 from conoscope.figures.base import Chart
-from conoscope.figures.embedding import chart_box
+from conoscope.figures.embedding import as_json, chart_box
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,7 @@ def drawn(tables: Tables, progress: bool = False) -> list[Drawn]:
 
 def _drawn(figure: Figure, number: int, chart: Chart, tables: Tables) -> Drawn:
     written, narrow = spec(chart), figure.narrow(tables) if figure.narrow else None
-    return Drawn(figure, number, svg_of(written), _compact(written), "" if narrow is None else _compact(spec(narrow)))
-
-
-def _compact(written: Mapping[str, Any]) -> str:
-    return json.dumps(written, separators=(",", ":"))
+    return Drawn(figure, number, svg_of(written), as_json(written), "" if narrow is None else as_json(spec(narrow)))
 
 
 def figure_of(found: Drawn) -> Html:
