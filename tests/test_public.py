@@ -1,8 +1,10 @@
 """The public names, the direction of imports, and what importing does."""
 
-import ast
+import os
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,60 +12,47 @@ import pytest
 import conoscope
 
 SOURCE = Path(conoscope.__file__).parent
-FLOORS = (
-    {"errors", "memory", "attending"},
-    {"terminal", "writing"},
-    {"textfiles", "layers", "markup", "options", "resampling", "bounds", "labels", "placing", "pooling"},
-    {"joining", "facts"},
-    {"corpora", "models", "tokenizer", "vectors"},
-    {"kinds", "calls", "reading"},
-    {"frequencies", "batches", "normalising", "native", "softmax", "fetch", "penalties", "scores"},
-    {"passing", "wiring", "statistics", "masks"},
-    {"loading", "looks"},
-    {"traces", "retraining"},
-    {"capture", "samples", "waiting", "settings", "encoding"},
-    {"quantities", "maps", "weights", "building", "resuming", "text_vector"},
-    {"tally", "penalised"},
-    {"measures"},
-    {"figures"},
-    {"findings"},
-    {"showing"},
-    {"result"},
-    {"checkpoint", "card", "provenance"},
-    {"pipeline", "training", "compare", "callback", "gates", "explaining", "shared_arguments"},
-    {"seeds", "explaining_arguments", "gathering"},
-    {"reporting"},
-    {"studies"},
-    {"demo", "catalogue", "describe", "arguments", "unused"},
-    {"survey"},
-    {"cli"},
-)
+ROOT = Path(__file__).parents[1]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+DOWN, LIGHT, UNDRAWN = (contract["name"] for contract in CONTRACTS)
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
-def floor(module: str) -> int:
-    return next(number for number, names in enumerate(FLOORS) if module in names)
+def linted(source: Path) -> subprocess.CompletedProcess[str]:
+    """What import-linter says of the contracts in pyproject.toml, for a copy of the source."""
+    shutil.copy(ROOT / "pyproject.toml", source.parent)
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=source.parent, env=environment, capture_output=True, check=False, encoding="utf-8"
+    )
 
 
-def imported(path: Path) -> set[str]:
-    """The top modules of conoscope that a file imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = (
-            [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else [a.name for a in node.names]
-            if isinstance(node, ast.Import)
-            else []
-        )
-        found |= {name.split(".")[1] for name in names if name.startswith("conoscope.")}
-    return found
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("common/errors.py", "import conoscope.corpora", DOWN),
+        ("sums/samples.py", "def late():\n    from conoscope.measures import CATALOGUE", DOWN),
+        ("figures/lines.py", "import torch", LIGHT),
+        (
+            "reporting/page.py",
+            "from conoscope.measures import CATALOGUE",
+            "Looking at tables needs neither torch nor the measures",
+        ),
+        ("training/seeds.py", "def late():\n    import altair", UNDRAWN),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(file: str, line: str, contract: str, tmp_path: Path) -> None:
+    planted = Path(shutil.copytree(SOURCE, tmp_path / "src" / "conoscope")) / file
+    planted.write_text(f"{planted.read_text(encoding='utf-8')}\n\n{line}\n", encoding="utf-8")
+    done = linted(tmp_path / "src")
+    assert done.returncode == 1
+    assert f"{contract} BROKEN" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_one_way(path: Path) -> None:
-    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    assert all(floor(other) < floor(own) for other in imported(path) - {own})
+def test_every_room_has_its_layer() -> None:
+    layers = {layer.removeprefix("conoscope.") for layer in CONTRACTS[0]["layers"]}
+    assert layers == {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES} - {"__main__"}
 
 
 def test_the_public_names_are_these_and_all_resolve() -> None:
