@@ -14,12 +14,13 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from architectures import SHAPES, VOCABULARY, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.head_weights import linear_map, maps_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, traces_of
 from conoscope.capture.trace import Maps, Trace
 from conoscope.common.errors import CaptureError
+from conoscope.common.numeric import entropy_rank
 from conoscope.corpora import Corpus
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
@@ -41,7 +42,6 @@ from conoscope.quantities.directionality import (
 )
 from conoscope.results.result import Result, tables_of
 from conoscope.sums.samples import Sample
-from conoscope.sums.statistics import entropy_rank
 
 DOUBLE = torch.finfo(torch.float64).eps
 SINGLE = torch.finfo(torch.float32).eps

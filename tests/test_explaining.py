@@ -15,7 +15,7 @@ from networkx.algorithms.flow import build_residual_network, shortest_augmenting
 from torch import Tensor
 
 from architectures import CAUSAL, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture
 from conoscope.capture.trace import Trace

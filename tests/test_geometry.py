@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import traces_of
 from conoscope.capture.trace import Trace
+from conoscope.common.numeric import entropy_rank
 from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import request
@@ -22,7 +23,6 @@ from conoscope.quantities import QUANTITIES
 from conoscope.quantities.cones import CONES, cones
 from conoscope.results.result import Result, table
 from conoscope.sums.buffer import Waiting
-from conoscope.sums.statistics import entropy_rank
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
 """By site and layer, one array (n, h, e) a sentence, of its real tokens."""

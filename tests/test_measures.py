@@ -12,10 +12,11 @@ import torch
 
 from architectures import SHAPES, padded, tiny
 from conoscope.capture import wiring
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Trace, traces_of
 from conoscope.common.errors import CaptureError, MeasureError, ModelError
+from conoscope.common.numeric import normalized
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import explain
 from conoscope.explaining.erasing import Eraser
@@ -23,7 +24,7 @@ from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities import QUANTITIES
-from conoscope.quantities.attention import attention_entropy, normalized
+from conoscope.quantities.attention import attention_entropy
 from conoscope.quantities.cones import cones
 from conoscope.results.result import Result, table
 from conoscope.training.comparison import compare

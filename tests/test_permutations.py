@@ -8,9 +8,10 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from conoscope.capture.batches import Batch, mixed
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.trace import Answer
+from conoscope.common.numeric import mixed
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import permutations as module

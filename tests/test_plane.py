@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from conoscope.capture.batches import mixed
 from conoscope.capture.loading import LoadedModel
+from conoscope.common.numeric import mixed
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import request

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.capture.batches import mixed
+from conoscope.common.numeric import mixed
 from conoscope.corpora import Example, stable_hash
 from conoscope.explaining.base import Passed, explains
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from conoscope.capture.trace import Trace
 from conoscope.common.errors import CaptureError
+from conoscope.common.numeric import at_least_single
 from conoscope.quantities.transformed import summed_norms, transformed, values_of
-from conoscope.sums.statistics import at_least_single
 
 Matrix = Float[Tensor, "b t t"]
 

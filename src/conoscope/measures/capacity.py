@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from conoscope.common.numeric import entropy_rank
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.class_cones.directions import ROUNDING
 from conoscope.measures.tally import Need
-from conoscope.sums.statistics import Directions, entropy_rank
+from conoscope.sums.statistics import Directions
 
 SITES = ("hidden", "key", "value")
 DRAWS = 32

@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from conoscope.common.numeric import entropy_rank
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.tally import Need
-from conoscope.sums.statistics import Gram, Moments, entropy_rank
+from conoscope.sums.statistics import Gram, Moments
 
 SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "head"))
 MASKS = ("real", "content")

@@ -5,9 +5,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.capture.trace import Answer
+from conoscope.common.numeric import at_least_single
 from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
 from conoscope.sums.samples import Sample, beginnings_of, names_of
-from conoscope.sums.statistics import at_least_single
 
 SAMPLE = 4096
 """How many examples' vectors are kept."""

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.capture.trace import Maps, Trace
+from conoscope.common.numeric import entropy_rank
 from conoscope.quantities.base import examples_entering, quantity
 from conoscope.sums.samples import Constant, Sample, names_of
-from conoscope.sums.statistics import entropy_rank
 
 MAPS = ("query-key", "value-output")
 NUMBERS = ("effective_rank", "rank", "largest", "top_share", "skew_share")

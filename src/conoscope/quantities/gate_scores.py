@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.capture.reductions import entropy_of
-from conoscope.quantities.attention import normalized
+from conoscope.common.numeric import entropy_of, normalized
 from conoscope.quantities.blocks import best_blocks
 
 GATE_SCORES = (

@@ -5,9 +5,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.capture.trace import Trace
+from conoscope.common.numeric import at_least_single
 from conoscope.quantities.base import Arrays, drawn, quantity, tokens_entering
 from conoscope.sums.samples import Sample, no_names
-from conoscope.sums.statistics import at_least_single
 
 STREAM = ("cosine", "residual_share", "attention_share", "forward_share", "mean", "variance", "kurtosis")
 """What `stream` tells of each drawn token, in this order."""

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from conoscope.capture.batches import mixed
+from conoscope.common.numeric import mixed
 from conoscope.measures.class_cones.directions import ROUNDING, Examples, nearest_class, order_of_size
 
 PERMUTATIONS = 200

@@ -1,0 +1,194 @@
+"""describe() and survey(): what is in a corpus, in one pass over it, and what `conoscope corpus` prints of it."""
+
+import heapq
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from conoscope.common.bounds import COUNT, POSITIVE, check, named
+from conoscope.common.errors import CorpusError
+from conoscope.common.terminal import Progress, printable
+from conoscope.corpora import CORPORA, Columns, Corpus, Example, Notes, every_split
+from conoscope.corpora.word_splitting import count_words
+from conoscope.corpora.word_vectors import load_vectors
+
+SAMPLES = 3
+
+
+@dataclass
+class Description:
+    """Counts of a corpus: examples by label, words by length of the text, marked words, what was mended or left out."""
+
+    corpus: Corpus
+    labels: Counter[str] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
+    unlabelled: int = 0
+    pairs: int = 0
+    rationales: int = 0
+    marked: int = 0
+    markable: int = 0
+    notes: Notes = field(default_factory=Notes)
+    samples: list[Example] = field(default_factory=list)
+
+    @property
+    def examples(self) -> int:
+        """How many there are."""
+        return self.lengths.total()
+
+    @property
+    def density(self) -> float | None:
+        """The share of marked words, in the examples that have a rationale."""
+        return self.marked / self.markable if self.markable else None
+
+    def length(self, share: float) -> int:
+        """The number of words that this share of the examples does not exceed."""
+        seen = 0
+        for length in sorted(self.lengths):
+            seen += self.lengths[length]
+            if seen >= share * self.examples:
+                break
+        return length
+
+    def add(self, example: Example) -> None:
+        """Count one more."""
+        words = len(example.words)
+        self.lengths[words] += 1
+        self.pairs += example.pair is not None
+        if example.label is None:
+            self.unlabelled += 1
+        else:
+            self.labels[example.label] += 1
+        if example.rationale is not None:
+            self.rationales += 1
+            self.marked += sum(example.rationale)
+            self.markable += words
+
+
+def describe(corpus: Corpus, samples: int = 3, progress: bool = False) -> Description:
+    """Read the whole corpus once; the samples are the examples whose hash is smallest: drawn evenly, and always the same."""
+    described = Description(corpus)
+    drawn: list[tuple[int, int, Example]] = []
+    with Progress(corpus.size, progress, "read") as bar:
+        for number, example in enumerate(corpus.read(described.notes)):
+            described.add(example)
+            if samples:
+                put = heapq.heappush if len(drawn) < samples else heapq.heappushpop
+                put(drawn, (-example.digest, number, example))
+            bar.advance(1)
+    if not described.examples:
+        raise CorpusError(f"{corpus} has no examples; give another corpus")
+    described.samples = [example for *_, example in sorted(drawn, reverse=True)]
+    return described
+
+
+@dataclass(frozen=True)
+class Survey:
+    """How much to read and to show: samples (None for a few, and none where they are offensive), coverage by vectors."""
+
+    samples: int | None = None
+    vectors: str | Path | None = None
+    limit: int | None = None
+    width: int = 100
+
+    def __post_init__(self) -> None:
+        check(self, names=("vectors",), samples=COUNT, limit=POSITIVE, width=POSITIVE)
+
+
+def survey(
+    spec: str | Path,
+    columns: Columns | None = None,
+    seed: int = 0,
+    data_dir: str | Path | None = None,
+    options: Survey | None = None,
+) -> str:
+    """Counts, balance, lengths, rationales, what was mended or left out, and samples; coverage by word vectors too."""
+    chosen, spec = options or Survey(), named("corpus", spec)
+    if chosen.vectors is not None:
+        load_vectors(chosen.vectors, ())  # a source that is not there is told before anything is read
+    whole, failed = every_split(spec, columns, seed, data_dir)
+    found = [corpus.first(chosen.limit) for corpus in whole.values()]
+    entry = CORPORA.get(found[0].name)
+    offensive = entry is not None and entry.offensive
+    shown = chosen.samples if chosen.samples is not None else 0 if offensive else SAMPLES
+    described = [describe(corpus, 0 if number else shown, progress=True) for number, corpus in enumerate(found)]
+    blocks = [printable(spec if entry is None else f"{spec}: {entry.what}") + (f"\n{entry.origin}" if entry else "")]
+    blocks += [printable(f"{split}: {error}") for split, error in failed.items()]
+    if offensive and not shown:
+        blocks.append(f"the texts are offensive and not shown; --samples {SAMPLES} shows some")
+    blocks.append(_text(described, chosen.width))
+    return "\n\n".join([*blocks, *([] if chosen.vectors is None else _coverage(found, chosen.vectors))])
+
+
+def _coverage(corpora: Sequence[Corpus], source: str | Path) -> list[str]:
+    counts = [count_words(text for e in corpus for text in (e.text, e.pair or "")) for corpus in corpora]
+    vectors = load_vectors(source, dict.fromkeys(word for words in counts for word in words))
+    known = {word for word, found in zip(vectors.words, vectors.found, strict=True) if found}
+    return [
+        f"{printable(str(corpus))}: {sum(word in known for word in words) / len(words):.2%} of {len(words)} words and "
+        f"{sum(count for word, count in words.items() if word in known) / words.total():.2%} of their {words.total()} "
+        f"occurrences have a vector in {printable(str(source))}"
+        for corpus, words in zip(corpora, counts, strict=True)
+    ]
+
+
+def _text(described: Sequence[Description], width: int = 100) -> str:
+    """A table of counts with a row for each split, one of labels, what was mended or left out, and the samples."""
+    blocks = [_counts(described), _balance(described), _notes(described)]
+    samples = [_sample(example, width) for one in described for example in one.samples]
+    heading = printable(f"samples of {described[0].corpus}")
+    return "\n\n".join(filter(None, (*blocks, "\n".join((heading, *samples)) if samples else "")))
+
+
+def _name(described: Description) -> str:
+    return printable(described.corpus.split or described.corpus.name)
+
+
+def _counts(described: Sequence[Description]) -> str:
+    rows = [
+        {
+            "split": _name(one),
+            "examples": one.examples,
+            "pairs": one.pairs,
+            "unlabelled": one.unlabelled,
+            "words: median": one.length(0.5),
+            "95 %": one.length(0.95),
+            "most": max(one.lengths),
+            "rationales": one.rationales,
+            "marked words": "" if one.density is None else f"{one.density:.1%}",
+        }
+        for one in described
+    ]
+    frame = pd.DataFrame(rows)
+    silent = [name for name in ("pairs", "unlabelled", "rationales", "marked words") if not any(map(bool, frame[name]))]
+    return frame.drop(columns=silent).to_string(index=False)
+
+
+def _balance(described: Sequence[Description]) -> str:
+    labels = list(dict.fromkeys(label for one in described for label in one.corpus.labels))
+    columns = {
+        _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
+    }
+    return pd.DataFrame({"label": [printable(label) for label in labels], **columns}).to_string(index=False) if labels else ""
+
+
+def _notes(described: Sequence[Description]) -> str:
+    """Each remark once, with its splits."""
+    remarks: dict[str, list[str]] = {}
+    for one in described:
+        for what, count in one.notes.items():
+            if count:
+                remarks.setdefault(f"{what}: {count}", []).append(_name(one))
+    return "\n".join(f"{remark} ({', '.join(splits)})" for remark, splits in remarks.items())
+
+
+def _sample(example: Example, width: int) -> str:
+    """One line: label, id and as much of the text as fits, with the marked words in [brackets]."""
+    flags = example.rationale or (False,) * len(example.words)
+    words = [f"[{word}]" if flag else word for word, flag in zip(example.words, flags, strict=True)]
+    if example.pair is not None:
+        words.insert(len(example.text.split()), "|")
+    line = printable(f"  {example.label or '-'}  {example.id}: {' '.join(words)}")
+    return line if len(line) <= width else f"{line[: width - 1]}…"
