@@ -26,7 +26,7 @@ import torch
 import transformers
 from transformers import BertConfig, BertModel, PreTrainedModel
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import DTYPES, load_model
 from conoscope.capture.recorder import Capture
 from conoscope.capture.token_kinds import CLS, OTHER, PUNCTUATION, SEP

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from conoscope.sums.statistics import Gram, entropy_rank
+from conoscope.sums.numeric import entropy_rank
+from conoscope.sums.statistics import Gram
 
 WIDTHS = (32, 64, 384, 768)
 TIMES = (0.5, 1, 2, 4, 8, 16, 32, 64)

@@ -26,7 +26,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 from transformers.utils import logging
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.implementation import attention_of
 from conoscope.capture.loading import load_model
 from conoscope.capture.recorder import Capture, verify

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 
 VOCABULARY = 99
 _ENCODER = {

@@ -7,11 +7,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from conoscope.capture.batches import Batch, Batcher
+from conoscope.capture.batch import Batch
+from conoscope.capture.batcher import Batcher
 from conoscope.capture.class_token import Reading
 from conoscope.capture.loading import LoadedModel
-from conoscope.capture.token_kinds import KINDS
 from conoscope.common.errors import CorpusError, ModelError
+from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Corpus, Example
 from conoscope.models.tokenizer import build_tokenizer
 

@@ -14,7 +14,7 @@ from conoscope.cli import main, parser
 from conoscope.common.bounds import COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
 from conoscope.common.errors import ConoscopeError
 from conoscope.corpora import Example, load_corpus, splits_of
-from conoscope.corpora.survey import Survey
+from conoscope.corpora.describe import Survey
 from conoscope.explaining import Erasing, Explaining, Judging
 from conoscope.measuring.pipeline import Options
 from conoscope.studies.reproducing import Reproducing

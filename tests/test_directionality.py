@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from architectures import SHAPES, VOCABULARY, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.head_weights import linear_map, maps_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, traces_of
@@ -41,8 +41,8 @@ from conoscope.quantities.directionality import (
 )
 from conoscope.results.from_sums import tables_of
 from conoscope.results.result import Result
+from conoscope.sums.numeric import entropy_rank
 from conoscope.sums.samples import Sample
-from conoscope.sums.statistics import entropy_rank
 
 DOUBLE = torch.finfo(torch.float64).eps
 SINGLE = torch.finfo(torch.float32).eps

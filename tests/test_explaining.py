@@ -11,10 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from networkx.algorithms.flow import build_residual_network, shortest_augmenting_path
 from torch import Tensor
 
 from architectures import CAUSAL, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture
 from conoscope.capture.trace import Trace
@@ -174,6 +175,24 @@ def test_flow_is_the_maximum_flow(tokens: int, layers: int, seed: int) -> None:
     graph = graph_of(top, matrices)
     expected = [networkx.maximum_flow_value(graph, "source", (0, j)) for j in range(tokens)]
     np.testing.assert_allclose(flows_to_inputs(top, matrices), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["any", "with zeros", "with ties"])
+def test_flow_is_as_exact_in_the_largest_graph(kind: str) -> None:
+    chance = np.random.default_rng(1)
+    drawn = chance.exponential(size=(6, 32, 32)) ** 3
+    widths = {"any": drawn, "with zeros": drawn * (drawn > 1), "with ties": np.round(2 * chance.random(drawn.shape)) + 0.001}
+    matrices = [(m / m.sum(-1, keepdims=True) + np.eye(32)) / 2 for m in widths[kind]]
+    top = np.eye(32)[0]
+    residual = build_residual_network(graph_of(top, matrices), "capacity")
+    for sink, found in list(enumerate(flows_to_inputs(top, matrices)))[::8]:
+        solved = shortest_augmenting_path(residual, "source", (0, sink), residual=residual, value_only=True)
+        assert found == pytest.approx(solved.graph["flow_value"], abs=1e-11)
+
+
+def test_nothing_flows_where_there_is_no_way() -> None:
+    assert flows_to_inputs(np.zeros(3), [np.eye(3)]).tolist() == [0, 0, 0]
+    assert flows_to_inputs(np.eye(3)[0], [np.eye(3)]).tolist() == [1, 0, 0]
 
 
 def test_flow_is_the_smallest_cut_of_all_cuts() -> None:

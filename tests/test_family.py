@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils import logging
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.recorder import traces_of, verify
 from conoscope.common.errors import ModelError
 from conoscope.models.family import CHOICES, PRESETS, SelfAttentionForSequenceClassification, preset

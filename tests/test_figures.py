@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from architectures import tiny
 from conoscope.capture.loading import LoadedModel, load_model
@@ -11,8 +13,9 @@ from conoscope.cli import main
 from conoscope.common.questions import QUESTIONS
 from conoscope.corpora import Example
 from conoscope.figures import FIGURES, ORDER
-from conoscope.figures.positions import positions
+from conoscope.figures.positions import positions, sinusoids
 from conoscope.measuring.pipeline import measure
+from conoscope.models import layers
 from conoscope.models.tokenizer import build_tokenizer
 
 HEADS = {".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG", ".html": b"<!DOCTYPE html>", ".json": b"{"}
@@ -24,6 +27,12 @@ def test_the_command_writes_every_form(ending: str, tmp_path: Path, capsys: pyte
     assert main(["figure", "positions", "-o", str(path), "--count", "20"]) == 0
     assert path.read_bytes().lstrip().startswith(HEADS[ending])
     assert str(path) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "width"), [(30, 50), (7, 5), (1, 1)])
+def test_positions_are_those_of_the_models(count: int, width: int) -> None:
+    expected = layers.sinusoids(count, width, like=torch.zeros(0, dtype=torch.float64))
+    np.testing.assert_allclose(sinusoids(count, width), expected.numpy(), atol=1e-13)
 
 
 def test_the_map_of_positions_has_half_the_width_on_its_diagonal_and_depends_on_the_distance_alone() -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conoscope.common.vocabulary import LETTERS
 from conoscope.figures import FIGURES, save, svg
 from conoscope.figures.gates import COLOURS
 from conoscope.figures.marks import cut
 from conoscope.figures.pictures import picture
-from conoscope.measures.gates import LETTERS
 from conoscope.measuring.gates import gate_map
 from drawings import BUDGET, WIDEST, marks_of, parts_of, rows_of, size, spec_of, width_of
 

@@ -10,13 +10,14 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.capture.batches import Known
+from conoscope.capture.batcher import Known
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import traces_of
-from conoscope.capture.token_kinds import KINDS, Kinds
+from conoscope.capture.token_kinds import Kinds
 from conoscope.cli import main
 from conoscope.common.errors import CorpusError, MeasureError, OutputError
+from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.measuring.pipeline import Options, measure
 from textbook import Text, cells, length, naive_spearman, texts

@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 
 from architectures import SHAPES, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import traces_of
 from conoscope.capture.token_kinds import CLS, OTHER, PAD, SEP, SPECIAL
 from conoscope.capture.trace import Trace
 from conoscope.cli import main
 from conoscope.common.errors import MeasureError
+from conoscope.common.vocabulary import GATES, MIXED
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.measures import request
-from conoscope.measures.gates import GATES, MIXED, Thresholds, names_of_gates, names_of_heads, scores_of
+from conoscope.measures.gates import Thresholds, names_of_gates, names_of_heads, scores_of
 from conoscope.measures.tally import Tally
 from conoscope.measuring.gates import LETTERS, gate_map, sort_gates, thresholds
 from conoscope.measuring.pipeline import Options, measure

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import traces_of
 from conoscope.capture.trace import Trace
@@ -23,7 +23,7 @@ from conoscope.quantities.cones import CONES, cones
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
 from conoscope.sums.buffer import Waiting
-from conoscope.sums.statistics import entropy_rank
+from conoscope.sums.numeric import entropy_rank
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
 """By site and layer, one array (n, h, e) a sentence, of its real tokens."""

@@ -12,7 +12,7 @@ import torch
 
 from architectures import SHAPES, padded, tiny
 from conoscope.capture import wiring
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Trace, traces_of
 from conoscope.common.errors import CaptureError, MeasureError, ModelError
@@ -23,10 +23,11 @@ from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities import QUANTITIES
-from conoscope.quantities.attention import attention_entropy, normalized
+from conoscope.quantities.attention import attention_entropy
 from conoscope.quantities.cones import cones
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
+from conoscope.sums.numeric import normalized
 from conoscope.training.comparison import compare
 from conoscope.training.geometry_callback import geometry
 

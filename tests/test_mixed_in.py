@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from architectures import SHAPES, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import traces_of
 from conoscope.capture.reductions import DRAWN, drawn_keys, drawn_queries, drawn_weights

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from architectures import SHAPES, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.head_weights import maps_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.normalization import Norm

@@ -9,9 +9,9 @@ import pytest
 from commands import refusal
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.loading import LoadedModel, load_model
-from conoscope.capture.token_kinds import KINDS
 from conoscope.cli import main
 from conoscope.common.errors import ConoscopeError, CorpusError, MeasureError, ModelError
+from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.explaining import Explaining, Judging, explain, faithfulness, plausibility
 from conoscope.explaining.base import METHODS, asked

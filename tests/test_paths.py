@@ -10,8 +10,8 @@ import pytest
 from conoscope.capture.loading import load_model
 from conoscope.common.errors import ConoscopeError
 from conoscope.corpora import Columns, load_corpus, splits_of
+from conoscope.corpora.describe import Survey, survey
 from conoscope.corpora.entry import data_folder
-from conoscope.corpora.survey import Survey, survey
 from conoscope.corpora.word_vectors import load_vectors
 from conoscope.explaining import explain, faithfulness, plausibility, write_explanations
 from conoscope.explaining.metrics import Judging

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from conoscope.capture.batches import Batch, mixed
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.trace import Answer
 from conoscope.corpora import Corpus, load_corpus
@@ -20,6 +20,7 @@ from conoscope.measures.class_cones.permutations import PERMUTATIONS, Permuted, 
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
 from conoscope.results.from_sums import tables_of
+from conoscope.sums.numeric import mixed
 
 SEEDS = 200
 COLUMNS = ("value", "observed", "low", "high", "p", "permutations", "n")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from architectures import FOLLOWED, SHAPES, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.eager import ALL, PIECE, Native
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, traces_of, verify

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import torch
 
-from conoscope.capture.batches import mixed
 from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.corpora.base import stable_hash
@@ -13,6 +12,7 @@ from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results.from_sums import tables_of
+from conoscope.sums.numeric import mixed
 from conoscope.sums.samples import Sample, beginnings_of, names_of
 
 WIDTH = 50

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from architectures import padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import traces_of
 from conoscope.capture.trace import Trace

@@ -13,9 +13,9 @@ import pytest
 from conoscope.capture.loading import LoadedModel
 from conoscope.corpora import Notes, load_corpus
 from conoscope.corpora.sarscov2 import CONSENSUS, REAL, fasta, spike_of
+from conoscope.corpora.word_splitting import count_words
 from conoscope.corpora.word_vectors import load_vectors
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.models.tokenizer import count_words
 
 DATA = os.environ.get("CONOSCOPE_DATA", "")
 needs = pytest.mark.skipif(not DATA, reason="CONOSCOPE_DATA is not set to a folder with the real corpora")

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.trace import Answer
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import Judging, plausibility

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.trace import Answer
 from conoscope.corpora import Corpus, load_corpus

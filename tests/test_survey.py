@@ -12,8 +12,7 @@ from conoscope.cli import main
 from conoscope.common.errors import CorpusError
 from conoscope.common.terminal import printable
 from conoscope.corpora import Corpus, Example, load_corpus
-from conoscope.corpora.description import describe
-from conoscope.corpora.survey import Survey, survey
+from conoscope.corpora.describe import Survey, describe, survey
 from layouts import LAYOUTS, hatexplain, write
 
 FEW = [

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from conoscope.models.tokenizer import build_tokenizer, count_words
+from conoscope.corpora.word_splitting import count_words
+from conoscope.models.tokenizer import build_tokenizer
 
 
 @pytest.mark.parametrize(

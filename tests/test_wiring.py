@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from architectures import CAUSAL, FOLLOWED, SHAPES, VOCABULARY, padded, tiny
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.calls import Event
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, Mode, Trace, traces_of

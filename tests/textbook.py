@@ -13,9 +13,10 @@ import torch
 from scipy.stats import spearmanr
 
 from architectures import padded
-from conoscope.capture.batches import Batch
-from conoscope.capture.token_kinds import CLS, KINDS, OTHER, PAD, PUNCTUATION, SEP, SPECIAL
+from conoscope.capture.batch import Batch
+from conoscope.capture.token_kinds import CLS, OTHER, PAD, PUNCTUATION, SEP, SPECIAL
 from conoscope.capture.trace import Trace
+from conoscope.common.vocabulary import KINDS
 from conoscope.measures import request
 from conoscope.measures.correlation import ROUNDING
 from conoscope.measures.tally import Tally

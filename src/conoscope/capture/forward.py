@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import padding_as
 from conoscope.common.errors import ModelError
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.calls import Call, Log, logged
 from conoscope.capture.class_token import graph_of
 from conoscope.capture.forward import outputs_of

@@ -20,7 +20,8 @@ from transformers import (
 )
 
 import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
-from conoscope.capture.batches import Batch, Batcher, Known
+from conoscope.capture.batch import Batch
+from conoscope.capture.batcher import Batcher, Known
 from conoscope.capture.class_token import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.capture.device import device_of, dtype_of, refuse_elsewhere
 from conoscope.capture.forward import answer_of, within_memory

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers.masking_utils import eager_mask
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 
 
 def _narrow(dtype: torch.dtype) -> torch.dtype:

@@ -12,15 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.capture.batches import Batch, mixed
+from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import first_place
 from conoscope.capture.token_kinds import SEP
-from conoscope.sums.statistics import at_least_single
+from conoscope.sums.numeric import at_least_single, entropy_of, mixed
 
 DRAWN = 16
 """How many tokens of a text are drawn, besides its special ones, where all would be too many."""
-BLOCK = 2**18
-"""How many weights a CPU takes through several operations at once."""
 BAND = (-1, 0, 1)
 """Which neighbours the look called `band` sees: the previous token, the token itself, the next."""
 
@@ -72,21 +70,6 @@ def _look(of: Literal["query", "key"]) -> Callable[[Callable[[Piece], Tensor]], 
 def entropy(piece: Piece) -> Float[Tensor, "b h i"]:
     """-Σ p log p of each query's weights."""
     return entropy_of(at_least_single(piece.weights))
-
-
-def entropy_of(p: Float[Tensor, "*s j"]) -> Float[Tensor, "*s"]:
-    """-Σ p log p."""
-    # Four times as fast as torch.special.entr; a weight of 0 still adds 0, since 0 · log tiny is 0. On a CPU in blocks that
-    # stay in its caches.
-    rows, found, tiny = p.reshape(-1, p.shape[-1]), p.new_empty(p.shape[:-1].numel()), torch.finfo(p.dtype).tiny
-    block = min(max(1, BLOCK // p.shape[-1]), len(rows)) if p.device.type == "cpu" else len(rows)
-    scratch = p.new_empty(block, p.shape[-1])
-    for start in range(0, len(rows), max(1, block)):
-        some = rows[start : start + block]
-        room = scratch[: len(some)]
-        torch.clamp_min(some, tiny, out=room).log_().mul_(some)
-        torch.sum(room, -1, out=found[start : start + block])
-    return found.neg_().view(p.shape[:-1])
 
 
 @_look("query")

@@ -8,7 +8,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-KINDS = ("cls", "sep", "special", "punctuation", "other")
+from conoscope.common.vocabulary import KINDS as KINDS
+
 CLS, SEP, SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, 3, 4, -1
 
 

@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from conoscope.capture.batches import Batch, Once
+from conoscope.capture.batch import Batch, Once
 from conoscope.capture.calls import Attended, Call, first_tensor
 from conoscope.capture.class_token import first_place, last_place
 from conoscope.capture.normalization import Norm, Residual
 from conoscope.capture.reductions import LOOKS, Piece
 from conoscope.capture.wiring import Pooling, Projection, Wiring, pool
 from conoscope.common.errors import OverflowedError
-from conoscope.sums.statistics import at_least_single
+from conoscope.sums.numeric import at_least_single
 
 SITES = ("hidden", "input", "query", "key", "value", "context", "output", "forward")
 """What a trace holds vectors of."""

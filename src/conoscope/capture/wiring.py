@@ -30,6 +30,7 @@ from conoscope.capture.calls import Attended, Call, Event, Log, given_to, is_sum
 from conoscope.capture.class_token import first_place, last_place
 from conoscope.capture.normalization import Norm, Residual, find_residual
 from conoscope.common.pooling import Vector
+from conoscope.sums.numeric import at_least_single
 
 Side = Literal["given", "returned"]
 Pooling = Literal["first", "last", "mean"]
@@ -88,7 +89,7 @@ class Projection:
     @cached_property
     def gram(self) -> Float[Tensor, "h e e"]:
         """W_O W_Oᵀ of each head: ‖v W_O‖² = v W_O W_Oᵀ vᵀ."""
-        weight = self.weight.float() if self.weight.dtype in (torch.float16, torch.bfloat16) else self.weight
+        weight = at_least_single(self.weight)
         return weight @ weight.mT
 
 

@@ -19,7 +19,7 @@ def _options(command: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    from conoscope.corpora.survey import Survey, survey
+    from conoscope.corpora.describe import Survey, survey
 
     width = shutil.get_terminal_size((120, 24)).columns
     options = Survey(args.samples, args.vectors, args.limit, width)

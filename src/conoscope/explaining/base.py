@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.options import options_of, read_options
 

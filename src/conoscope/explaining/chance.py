@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.capture.batches import mixed
 from conoscope.corpora import Example, stable_hash
 from conoscope.explaining.base import Passed, explains
+from conoscope.sums.numeric import mixed
 
 
 @explains("the baseline")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from conoscope.capture.batches import Batcher
+from conoscope.capture.batcher import Batcher
 from conoscope.capture.loading import LoadedModel
 from conoscope.common.bounds import COUNT, check
 from conoscope.common.errors import MeasureError, ModelError, one_of

@@ -9,7 +9,7 @@ from torch import Tensor
 from conoscope.capture.trace import Trace
 from conoscope.common.errors import CaptureError
 from conoscope.quantities.transformed import summed_norms, transformed, values_of
-from conoscope.sums.statistics import at_least_single
+from conoscope.sums.numeric import at_least_single
 
 Matrix = Float[Tensor, "b t t"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from transformers import PreTrainedModel
 
-from conoscope.capture.batches import WINDOW, Batcher
+from conoscope.capture.batcher import WINDOW, Batcher
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.common.bounds import POSITIVE, check
 from conoscope.common.errors import CorpusError, MeasureError, OutputError, one_of

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from conoscope.common.vocabulary import LETTERS
 from conoscope.figures.base import Chart, Tables, figure, runs_of, table_of
 from conoscope.figures.marks import evenly, ticks
 from conoscope.figures.panels import stacked
@@ -54,8 +55,6 @@ def gates(tables: Tables) -> Chart | None:
 
 def _row(frame: "pd.DataFrame") -> Chart:
     import altair as alt
-
-    from conoscope.measures.gates import LETTERS
 
     kinds = [names.split(" + ") for names in frame["gates"]]
     letters = ["".join(LETTERS[name] for name in names) for names in kinds]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from conoscope.common.vocabulary import KINDS
 from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
 from conoscope.figures.lines import curve, over_heads
 from conoscope.figures.marks import HEADER, TOKENS, below, renamed, shown, ticks, told_apart
@@ -175,8 +176,6 @@ def _panelled(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def _ordered(frame: "pd.DataFrame", column: str, names: Mapping[str, str] | None = None) -> "pd.DataFrame":
     """Rows in the order of those names, and under them; else in that of the kinds of tokens, a user's own after them."""
-    from conoscope.capture.token_kinds import KINDS
-
     order = [*(names or KINDS), *frame[column].unique()]
     frame = frame.sort_values(column, key=lambda found: found.map(order.index), kind="stable")
     return renamed(frame, names or shown(frame[column].unique(), HEADER, {**TOKENS, "all": "all tokens"}), column)

@@ -11,7 +11,8 @@ from torch import Tensor
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.class_cones.directions import ROUNDING
 from conoscope.measures.tally import Need
-from conoscope.sums.statistics import Directions, entropy_rank
+from conoscope.sums.numeric import entropy_rank
+from conoscope.sums.statistics import Directions
 
 SITES = ("hidden", "key", "value")
 DRAWS = 32

@@ -8,17 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from conoscope.common.vocabulary import GATES, MIXED
 from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.measures.tally import Need
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, ROUNDING, STRONG
 from conoscope.quantities.gates import GRID
 from conoscope.sums.samples import Sample
 
-GATES = ("closed", "directional", "open", "forward contextual", "backward contextual", "cluster", "instance")
-"""What a head can be; one that is none of them is mixed."""
-MIXED = "mixed"
-LETTERS = dict(zip((*GATES, MIXED), "CDOFBKI.", strict=True))
-"""What stands for a gate where there is little room."""
 THETA = 0.01
 """A weight below this counts as none."""
 OF_ALL = ("has_strong", "shared")

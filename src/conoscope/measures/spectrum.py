@@ -8,7 +8,8 @@ from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.tally import Need
-from conoscope.sums.statistics import Gram, Moments, entropy_rank
+from conoscope.sums.numeric import entropy_rank
+from conoscope.sums.statistics import Gram, Moments
 
 SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "head"))
 MASKS = ("real", "content")

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic_folder
 from conoscope.corpora import Example

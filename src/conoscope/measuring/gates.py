@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from conoscope.common.bounds import WEIGHT
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.options import refuse_twice
-from conoscope.measures.gates import LETTERS, NEEDS, Thresholds, names_of_heads
+from conoscope.common.vocabulary import LETTERS
+from conoscope.measures.gates import NEEDS, Thresholds, names_of_heads
 from conoscope.results.result import Result
 from conoscope.sums.samples import Sample
 

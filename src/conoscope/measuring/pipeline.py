@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from conoscope.capture.batches import WINDOW, Batcher, Known
+from conoscope.capture.batcher import WINDOW, Batcher, Known
 from conoscope.capture.class_token import known_ids
 from conoscope.capture.device import dtype_name
 from conoscope.capture.frequencies import load_ranks
@@ -19,7 +19,6 @@ from conoscope.capture.head_weights import maps_of
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture, Mode
 from conoscope.capture.text_vector import text_vector
-from conoscope.capture.token_kinds import KINDS
 from conoscope.capture.trace import Answer, Maps
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
@@ -27,6 +26,7 @@ from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
 from conoscope.common.terminal import Progress
 from conoscope.common.versions import versions
+from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import CATALOGUE, Request, request

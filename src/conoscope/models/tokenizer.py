@@ -1,25 +1,13 @@
 """A word-level tokenizer from the words of a corpus."""
 
-from collections import Counter
 from collections.abc import Iterable
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, processors
 from transformers import PreTrainedTokenizerFast
 
+from conoscope.corpora.word_splitting import NORMALIZER, WORDS, count_words
+
 PAD, UNKNOWN, CLS, SEPARATOR = SPECIAL = ("<pad>", "<unk>", "<cls>", "<sep>")
-NORMALIZER = normalizers.Sequence([normalizers.NFC(), normalizers.Replace("’", "'"), normalizers.Lowercase()])
-CLITIC = r"'(?:s|m|d|re|ve|ll)\b"
-TOKEN = rf"</?\w+ ?/?>|\w+(?=n't\b)|n't\b|{CLITIC}|\w+(?:(?!{CLITIC})'\w+)?|[^\w\s]"
-"""<tags> such as <user> or <br />; words, of which 's, n't and the like are cut off as in GloVe's; punctuation marks."""
-WORDS = pre_tokenizers.Split(Regex(TOKEN), behavior="removed", invert=True)
-
-
-def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each lower-cased word, punctuation mark and <tag> occurs."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(word for word, _ in WORDS.pre_tokenize_str(NORMALIZER.normalize_str(text)))
-    return counts
 
 
 def build_tokenizer(texts: Iterable[str], classifying: bool = True) -> PreTrainedTokenizerFast:

@@ -1,19 +1,14 @@
 """Attention: how the weights are spread."""
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.capture.reductions import entropy_of
 from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, quantity
+from conoscope.sums.numeric import entropy_of, normalized
 
 ROWS = ("all", "cls", "cls_to_others")
-
-
-def normalized(entropy: Float[Tensor, "*s"], keys: Shaped[Tensor, "*#s"]) -> Float[Tensor, "*s"]:
-    """An entropy divided by log n, with n the keys that the row may see; log 2 stands for log 1."""
-    return entropy / keys.clamp_min(2).to(entropy.dtype).log()
 
 
 @quantity(looks=("entropy", "classifying"))

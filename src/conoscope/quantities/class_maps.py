@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import first_place
 from conoscope.capture.token_kinds import SEP
 from conoscope.capture.trace import Answer

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from conoscope.capture.trace import Answer
 from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
+from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Sample, beginnings_of, names_of
-from conoscope.sums.statistics import at_least_single
 
 SAMPLE = 4096
 """How many examples' vectors are kept."""

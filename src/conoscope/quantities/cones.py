@@ -13,7 +13,8 @@ from torch import Tensor
 
 from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, drawn, mask_of, quantity
-from conoscope.sums.statistics import Directions, Moments, at_least_single
+from conoscope.sums.numeric import at_least_single
+from conoscope.sums.statistics import Directions, Moments
 
 CONES = ("sim", "intra_sim", "cone_index", "cone_share", "sum_norm")
 """What `cones` tells of each sentence, in this order."""

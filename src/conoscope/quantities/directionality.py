@@ -13,8 +13,8 @@ from torch import Tensor
 
 from conoscope.capture.trace import Maps, Trace
 from conoscope.quantities.base import examples_entering, quantity
+from conoscope.sums.numeric import entropy_rank
 from conoscope.sums.samples import Constant, Sample, names_of
-from conoscope.sums.statistics import entropy_rank
 
 MAPS = ("query-key", "value-output")
 NUMBERS = ("effective_rank", "rank", "largest", "top_share", "skew_share")

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.capture.reductions import entropy_of
-from conoscope.quantities.attention import normalized
 from conoscope.quantities.blocks import best_blocks
+from conoscope.sums.numeric import entropy_of, normalized
 
 GATE_SCORES = (
     "special", "entropy", "column", "columns", "spread", "apart", "backward", "forward", "previous", "next",

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, examples_entering, quantity
 from conoscope.quantities.gate_scores import gate_scores
+from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Sample, names_of
-from conoscope.sums.statistics import at_least_single
 
 LEAST, LONGEST = 4, 512
 """Examples with fewer words or more tokens than this are left out."""

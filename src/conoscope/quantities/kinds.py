@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import first_place
 from conoscope.capture.reductions import drawn_keys, drawn_weights
 from conoscope.capture.token_kinds import SEP

@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.capture.batches import Batch
+from conoscope.capture.batch import Batch
 from conoscope.capture.reductions import BAND, drawn_keys, drawn_weights
 from conoscope.capture.trace import Maps, Trace
 from conoscope.quantities.base import Arrays, drawn, quantity
 from conoscope.quantities.kinds import one_hot
 from conoscope.quantities.transformed import values_of
+from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Constant
-from conoscope.sums.statistics import at_least_single
 
 MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 """The five ratios, in this order: of weights, of norms; alone, with the residual, and after the normalisation."""

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, drawn, quantity, tokens_entering
+from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Sample, no_names
-from conoscope.sums.statistics import at_least_single
 
 STREAM = ("cosine", "residual_share", "attention_share", "forward_share", "mean", "variance", "kurtosis")
 """What `stream` tells of each drawn token, in this order."""

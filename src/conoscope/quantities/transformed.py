@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.capture.trace import Trace
-from conoscope.sums.statistics import at_least_single
+from conoscope.sums.numeric import at_least_single
 
 
 def values_of(trace: Trace) -> Float[Tensor, "b t h e"] | None:

@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from conoscope.capture.batches import Batch, mixed
+from conoscope.capture.batch import Batch
 from conoscope.capture.token_kinds import OTHER
 from conoscope.capture.trace import Trace
 from conoscope.quantities.base import Arrays, quantity
+from conoscope.sums.numeric import at_least_single, mixed
 from conoscope.sums.samples import Sample, names_of
-from conoscope.sums.statistics import at_least_single
 
 WORDS, OCCURRENCES = 64, 100
 """How many words of the vocabulary are looked at, and how many occurrences of each, both chosen by hash."""

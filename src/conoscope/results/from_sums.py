@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from conoscope.capture.token_kinds import KINDS
 from conoscope.common.errors import MeasureError
+from conoscope.common.vocabulary import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.measures.questions import question_of
 from conoscope.measures.tally import Tally

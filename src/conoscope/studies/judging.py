@@ -11,9 +11,6 @@ from conoscope.studies.base import Claim, Published
 
 FEWEST = 3
 """Seeds below which nothing is judged."""
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
-      2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)  # fmt: skip
-"""97.5 % of Student's t lies below it, by degrees of freedom from 1."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,10 @@ class Verdict:
 
 
 def t_quantile(freedom: int) -> float:
-    """97.5 % of Student's t lies below it."""
-    return _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.5 / freedom
+    """The 97.5 % quantile of Student's t."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, freedom))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:

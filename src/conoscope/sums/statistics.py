@@ -19,6 +19,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from conoscope.sums.numeric import at_least_single
+
 
 def empty(*shape: int, dtype: torch.dtype = torch.float64) -> Any:
     """A field that is zero in the empty statistic."""
@@ -33,18 +35,7 @@ def _none() -> Any:
     return empty(dtype=torch.int64)
 
 
-def at_least_single(x: Tensor) -> Tensor:
-    """At least single precision, so that a sum over a batch of half-precision numbers is one."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
 BLOCKS = 4
-
-
-def entropy_rank(s: Float[Tensor, "*s d"]) -> Float[Tensor, "*s"]:
-    """How many of some numbers count: exp(-Σ p log p) with p = s / Σ s; NaN where all are 0."""
-    entropy: Tensor = torch.special.entr(s / s.sum(-1, keepdim=True)).sum(-1)
-    return entropy.exp()
 
 
 class Statistic(ABC):

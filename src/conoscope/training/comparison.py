@@ -98,11 +98,10 @@ def predictions(
 
 def mcnemar(one: Bool[np.ndarray, " n"], other: Bool[np.ndarray, " n"]) -> float:
     """The probability of a split as uneven as this one, were the models equally good where only one of them is right."""
-    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
-    trials, fewer = only_one + only_other, min(only_one, only_other)
-    factorials = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, trials + 1)))))
-    ways = factorials[trials] - factorials[: fewer + 1] - factorials[trials - np.arange(fewer + 1)]
-    return min(1.0, float(2 * np.exp(ways - trials * np.log(2)).sum()))
+    from scipy.stats import binomtest
+
+    only_one, differ = int((one & ~other).sum()), int((one ^ other).sum())
+    return float(binomtest(only_one, differ).pvalue) if differ else 1.0
 
 
 def _tables(names: Sequence[str], predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int) -> Comparison:

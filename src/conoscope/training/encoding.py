@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.capture.batches import place_of, words_of
+from conoscope.capture.alignment import place_of, words_of
 from conoscope.capture.class_token import Reading, Side, side_by_side
 from conoscope.common.errors import CorpusError, one_of
 from conoscope.corpora import Corpus, Example

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.common.errors import ModelError, one_of
+from conoscope.sums.numeric import normalized
 
 ROWS = ("cls", "all", "columns")
 INPUTS = ("minmax", "raw", "sigmoid")
@@ -82,7 +83,8 @@ def penalty(maps: Sequence[Float[Tensor, "b h t t"]], marks: Marks, chosen: Pena
 
 def normalized_entropy(p: Float[Tensor, "*shape t"], n: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """-Σ p log p / log n, with log 2 where n is 1."""
-    return -(p * (p + TINY).log()).sum(-1) / n.clamp_min(2).to(p.dtype).log()
+    # Not `entropy_of`, which has no gradient.
+    return normalized(-(p * (p + TINY).log()).sum(-1), n)
 
 
 def _entropy(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> Float[Tensor, "..."]:
@@ -132,4 +134,4 @@ def _scaled(attention: Float[Tensor, "b t"], content: Bool[Tensor, "b t"], scale
 def _entropy_of_marks(marked: Int[Tensor, "b t"], among: Bool[Tensor, "b t"]) -> Float[Tensor, " b"]:
     """log(marked tokens) / log(tokens); 0 where at most one is marked."""
     count = ((marked > 0) & among).sum(-1).clamp_min(1)
-    return count.double().log() / among.sum(-1).clamp_min(2).double().log()
+    return normalized(count.double().log(), among.sum(-1))

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from conoscope.capture.batches import Once
+from conoscope.capture.batch import Once
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Covariance, Directions
 

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from conoscope.capture.batches import mixed
 from conoscope.measures.class_cones.directions import ROUNDING, Examples, nearest_class, order_of_size
+from conoscope.sums.numeric import mixed
 
 PERMUTATIONS = 200
 """How often labels are permuted."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from conoscope.measures.gates import MIXED
+from conoscope.common.vocabulary import MIXED
 from conoscope.reporting.findings.claims import (
     Answer,
     Claim,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
+from conoscope.common.vocabulary import GATES, MIXED
 from conoscope.explaining import Explaining, explain
 from conoscope.explaining.records import Explanation
-from conoscope.measures.gates import GATES, MIXED
 from conoscope.studies.base import Row
 from conoscope.studies.published.spike_domains import shares, variety
 from conoscope.training.scores import confusion, f1_of

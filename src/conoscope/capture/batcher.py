@@ -1,10 +1,9 @@
-"""Batches: what a model reads of some examples, and what we know of every token."""
+"""Batcher: turns examples into batches."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count, groupby
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -12,107 +11,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from conoscope.capture.alignment import place_of, words_of
+from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import ONE_TOKEN, Reading, side_by_side
-from conoscope.capture.token_kinds import KINDS, OTHER, PAD, SPECIAL, Kinds
+from conoscope.capture.token_kinds import Kinds
 from conoscope.common.errors import CorpusError, ModelError
-from conoscope.corpora.base import Example, stable_hash
+from conoscope.corpora.base import Example
 
 WINDOW = 32
 """How many batches of examples are sorted by length together, so that little is padded."""
 NO_PAD = -1
 """Named as padding where nothing is padded: no token has this id."""
 T = TypeVar("T")
-
-
-class Once:
-    """Something that remembers what was computed of it."""
-
-    @cached_property
-    def found(self) -> dict[Hashable, Any]:
-        """All that was computed."""
-        return {}
-
-    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """What `compute` answers, computed only once."""
-        if key not in self.found:
-            self.found[key] = compute()
-        return self.found[key]
-
-
-@dataclass(frozen=True)
-class Batch(Once):
-    """The model's inputs and, for each token, what it is.
-
-    `real`: not padding. `kind`: an index into KINDS, -1 on pads; `named`: the same into `kinds`, which has the user's own
-    as well. `unknown`: out of the vocabulary. `word`: which
-    whitespace word of the example the token ends in, -1 for none. `cls`: where the classifying token stands in each
-    row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
-    `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
-    by a given list of frequencies, where there is one. `texts`: what each example says, the second text of a pair after " / ".
-    `pad`: what the model's configuration must name as padding for the time of a pass; None where it names its own. `reads`:
-    whether `cls` is where the model was found to read.
-    """
-
-    inputs: Mapping[str, Tensor]
-    real: Bool[Tensor, "b t"]
-    kind: Int[Tensor, "b t"]
-    named: Int[Tensor, "b t"]
-    unknown: Bool[Tensor, "b t"]
-    word: Int[Tensor, "b t"]
-    cls: Int[Tensor, " b"]
-    label: Int[Tensor, " b"]
-    place: Int[Tensor, " b"]
-    ids: tuple[str, ...]
-    classes: int = 0
-    spelling: Mapping[int, str] = field(default_factory=dict, repr=False)
-    kinds: tuple[str, ...] = KINDS
-    frequency: Float[Tensor, "b t"] | None = None
-    texts: tuple[str, ...] = field(default=(), repr=False)
-    pad: int | None = None
-    reads: bool = False
-
-    @classmethod
-    def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
-        """A batch from bare token ids, every token an ordinary one; `at` says where the classifying token stands."""
-        rows = len(input_ids)
-        none = torch.full((rows,), -1, device=input_ids.device)
-        return cls(
-            inputs={"input_ids": input_ids, "attention_mask": real.long()},
-            real=real,
-            kind=(kind := torch.where(real, OTHER, PAD)),
-            named=kind,
-            unknown=torch.zeros_like(real),
-            word=torch.full_like(input_ids, -1),
-            cls=none if at is None else at,
-            label=none,
-            place=torch.arange(1, rows + 1, device=input_ids.device),
-            ids=tuple(str(row) for row in range(rows)),
-        )
-
-    @cached_property
-    def content(self) -> Bool[Tensor, "b t"]:
-        """Real tokens that are neither special nor out of the vocabulary."""
-        return self.real & ~self.special & ~self.unknown
-
-    @cached_property
-    def special(self) -> Bool[Tensor, "b t"]:
-        """[CLS], [SEP] and their like."""
-        return self.real & (self.kind <= SPECIAL)
-
-    def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
-        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
-        return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()}, **moved)
-
-    @cached_property
-    def example_ranks(self) -> Int[Tensor, " b"]:
-        """A hash of each example's id: what a sample of examples goes by."""
-        return mixed(torch.tensor([stable_hash(name) for name in self.ids], device=self.real.device))
-
-    @cached_property
-    def token_ranks(self) -> Int[Tensor, "b t"]:
-        """A hash of each token's example and place in it, wherever the padding is: what a sample of tokens goes by."""
-        return mixed(self.example_ranks[:, None] + self.real.cumsum(-1))
 
 
 @dataclass(frozen=True)
@@ -255,35 +165,3 @@ class Batcher:
 
 def _cut(things: Sequence[T], size: int) -> Iterator[list[T]]:
     return (list(things[start : start + size]) for start in range(0, len(things), size))
-
-
-def mixed(x: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
-    """63 bits that look random, the same ones for the same number (the finalizer of splitmix64)."""
-    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
-        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
-    return (x ^ ((x >> 31) & ((1 << 33) - 1))) & torch.iinfo(torch.int64).max
-
-
-def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
-    """Where a token first stands in each row, -1 for nowhere."""
-    here = real & (ids == (-1 if token is None else token))
-    return torch.where(here.any(-1), here.int().argmax(-1), -1)
-
-
-def words_of(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:
-    """For each token, the number of the whitespace word that holds its last character."""
-    which = np.array([-1 if text is None else text for text in sequence])
-    starts, ends = offsets[:, 0], offsets[:, 1]
-    words, first = np.full(len(offsets), -1), 0
-    for number, text in enumerate((example.text, example.pair or "")):
-        of_text = (which == number) & (ends > starts)
-        words[of_text] = _word_of_character(text, first)[ends[of_text] - 1]
-        first = len(text.split())
-    return words
-
-
-def _word_of_character(text: str, first: int) -> np.ndarray:
-    """For each character, the number of its whitespace word, counted from `first`; -1 on white space."""
-    space = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
-    starts = ~space & np.concatenate(([True], space[:-1])) if len(text) else space
-    return np.where(space, -1, first + np.cumsum(starts) - 1)
