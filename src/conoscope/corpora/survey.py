@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from conoscope.common.bounds import COUNT, POSITIVE, check, named
+from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.corpora import CORPORA, Columns, Corpus, Example, every_split
 from conoscope.corpora.description import Description, describe
@@ -104,7 +105,9 @@ def _balance(described: Sequence[Description]) -> str:
     columns = {
         _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
     }
-    return pd.DataFrame({"label": [printable(label) for label in labels], **columns}).to_string(index=False) if labels else ""
+    return (
+        pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
+    )
 
 
 def _notes(described: Sequence[Description]) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 from conoscope import __version__
 from conoscope.capture.token_kinds import KINDS
 from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.common.writing import BESIDE, atomic, make_folder, write_text
 from conoscope.measures import Part, Reading, Request, Table, request
@@ -286,7 +287,7 @@ def _summarized(name: str, frame: "pd.DataFrame") -> str:
     keys = ["site", *columns[columns.index("head") + 1 : columns.index("value")]]
     of = frame["head"].isna().map({True: "whole", False: "mean over heads"})
     wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer").sort_index(axis=1)
-    shown = wide.head(SHOWN)
+    shown = wide.head(SHOWN).rename(index=lambda name: cut(name) if isinstance(name, str) else name)
     more = f"\n... and {len(wide) - SHOWN} more rows" if len(wide) > SHOWN else ""
     lines = shown.to_string(float_format="{:.3f}".format, na_rep="").split("\n")
     return "\n".join((f"{name}, by layer", *map(printable, lines))) + more
