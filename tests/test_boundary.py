@@ -104,7 +104,7 @@ def test_a_saved_result_has_the_tables_that_were_measured(pure: LoadedModel, sen
 def test_a_table_is_read_when_it_is_asked_for_and_once(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     original = pd.read_parquet
-    monkeypatch.setattr(pd, "read_parquet", lambda path: read.append(Path(path).name) or original(path))
+    monkeypatch.setattr(pd, "read_parquet", lambda file: read.append(Path(file.name).name) or original(file))
     result = Result.load(measured)
     assert "gates.names" in result.tables
     assert read == []

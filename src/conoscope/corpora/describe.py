@@ -10,6 +10,7 @@ import pandas as pd
 
 from conoscope.common.bounds import COUNT, POSITIVE, check, named
 from conoscope.common.errors import CorpusError
+from conoscope.common.markup import cut
 from conoscope.common.terminal import Progress, printable
 from conoscope.corpora import CORPORA, Columns, Corpus, Example, Notes, every_split
 from conoscope.corpora.word_splitting import count_words
@@ -171,7 +172,9 @@ def _balance(described: Sequence[Description]) -> str:
     columns = {
         _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
     }
-    return pd.DataFrame({"label": [printable(label) for label in labels], **columns}).to_string(index=False) if labels else ""
+    return (
+        pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
+    )
 
 
 def _notes(described: Sequence[Description]) -> str:

@@ -13,7 +13,7 @@ from conoscope.capture.loading import LoadedModel
 from conoscope.common.errors import OutputError
 from conoscope.common.pooling import Pool
 from conoscope.common.terminal import printable
-from conoscope.common.textfiles import told
+from conoscope.common.textfiles import readable, told
 from conoscope.common.versions import versions
 from conoscope.corpora import Corpus
 from conoscope.measuring.provenance import command, of_corpus, of_model
@@ -111,4 +111,4 @@ def provenance_of(
 def fingerprint(path: Path) -> str:
     """The name of a file and a hash of what is in it."""
     with told(path), path.open("rb") as file:
-        return f"{path.name} sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"
+        return f"{readable(path.name)} sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"

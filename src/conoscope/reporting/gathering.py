@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import MeasureError, OutputError, one_of
-from conoscope.common.textfiles import is_there
+from conoscope.common.textfiles import is_there, readable
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
@@ -53,7 +53,7 @@ def _given_name(source: Source) -> tuple[str, Source]:
     if isinstance(source, str) and not (is_there(Path(source)) or is_there(Path(source), folder=True)):
         name, equals, path = source.partition("=")
         if equals and "/" not in name:
-            return name, path
+            return readable(name), path
     return "", source
 
 
@@ -120,9 +120,9 @@ def _run(source: Source) -> Run:
         frame = read_explanations(where)
         models = frame["model"].dropna().unique()
         of = {"model": {"name": models[0]}} if len(models) == 1 else {}
-        return Run("", str(where), of, {"explanations": frame.drop(columns="model")}, {"explanations": EXPLANATIONS})
+        return Run("", readable(str(where)), of, {"explanations": frame.drop(columns="model")}, {"explanations": EXPLANATIONS})
     provenance, tables = read_provenance(where), stored_tables(where)
-    return Run("", str(where), provenance, tables, read_index(where) or {})
+    return Run("", readable(str(where)), provenance, tables, read_index(where) or {})
 
 
 def read_explanations(path: Path) -> "pd.DataFrame":

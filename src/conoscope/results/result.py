@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.results.merging import joined, shard_number
 from conoscope.results.store import (
@@ -173,7 +174,7 @@ def _summarized(name: str, frame: "pd.DataFrame") -> str:
     keys = ["site", *columns[columns.index("head") + 1 : columns.index("value")]]
     of = frame["head"].isna().map({True: "whole", False: "mean over heads"})
     wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer").sort_index(axis=1)
-    shown = wide.head(SHOWN)
+    shown = wide.head(SHOWN).rename(index=lambda name: cut(name) if isinstance(name, str) else name)
     more = f"\n... and {len(wide) - SHOWN} more rows" if len(wide) > SHOWN else ""
     lines = shown.to_string(float_format="{:.3f}".format, na_rep="").split("\n")
     return "\n".join((f"{name}, by layer", *map(printable, lines))) + more

@@ -74,7 +74,9 @@ def read_parquet(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        return pd.read_parquet(path)
+        # Opened here: Arrow takes names in UTF-8 alone, and an ASCII locale reads others.
+        with path.open("rb") as file:
+            return pd.read_parquet(file)
     except Exception as error:  # pyarrow has many ways to say that a file is torn
         raise OutputError(f"no table can be read from {path}: {error}; measure again, or remove the file") from error
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from conoscope.common.errors import OutputError
+from conoscope.common.textfiles import readable
 from conoscope.common.writing import write_text
 from conoscope.figures import FIGURES, save
 from conoscope.studies.base import TAGS
@@ -43,7 +45,7 @@ def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
     yield from [meaning, ""] if meaning else []
     yield from _table(("claim", "statement", "holds?"), [(c["name"], c["statement"], c["answer"]) for c in record["claims"]])
     for name in figures:
-        yield from (f"![{DRAWN[name]}]({stem}-{name}.svg)", "")
+        yield from (f"![{DRAWN[name]}]({quote(readable(stem))}-{name}.svg)", "")
     for claim in record["claims"]:
         yield from (f"**{claim['name']}.** {claim['statement']} Above {claim['bound']:g}:", "")
         yield from _table(("case", *CASE_HEAD[1:]), [case_cells(case) for case in claim["cases"]])
