@@ -30,7 +30,7 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.loading import DTYPES, load_model
 from conoscope.capture.recorder import Capture
 from conoscope.capture.token_kinds import CLS, OTHER, PUNCTUATION, SEP
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 
@@ -87,8 +87,8 @@ def runner(side: str, arguments: argparse.Namespace) -> Callable[[], None]:
         module.set_attn_implementation("eager")
         return lambda: eager(module, next(batches), side == "textbook")
     tally = Tally.for_needs(need for name in measures_of(side) for need in request(name).needs())
-    capture = Capture(module, "full" if tally.looks else "kv", tally.looks).__enter__()
-    return lambda: (capture(next(batches), tally.add, tally.add if tally.wants(Answer) else None), None)[1]
+    capture = Capture(module, "full" if tally.reductions else "kv", tally.reductions).__enter__()
+    return lambda: (capture(next(batches), tally.add, tally.add if tally.wants(PooledOutput) else None), None)[1]
 
 
 @torch.no_grad()
@@ -107,7 +107,7 @@ def eager(module: PreTrainedModel, batch: Batch, textbook: bool) -> None:
 def measures_of(side: str) -> list[str]:
     if side in CATALOGUE:
         return [side]
-    return [name for name in CATALOGUE if side == "all" or not Tally.for_needs(request(name).needs()).looks]
+    return [name for name in CATALOGUE if side == "all" or not Tally.for_needs(request(name).needs()).reductions]
 
 
 def seconds(run: Callable[[], None]) -> float:
@@ -145,8 +145,8 @@ def table(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
     long = runs.pop("textbook", None)
     turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(7 if arguments.quick else 30)]
     if long is not None:
-        once = seconds(long)
-        turns = [{**turn, "textbook": once} for turn in turns]
+        memo = seconds(long)
+        turns = [{**turn, "textbook": memo} for turn in turns]
     peaks = {} if arguments.quick else {side: peak_mib(side) for side in sides}
     # The two sides of a ratio are neighbours in time: a busy moment hits both.
     return [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.common.errors import MeasureError
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.measures import CATALOGUE, request
@@ -39,7 +39,7 @@ def cloud(count: int = 40, width: int = 6, seed: int = 0) -> tuple[np.ndarray, n
     return x, gold, predicted
 
 
-def answers(x: np.ndarray, gold: np.ndarray, predicted: np.ndarray, sizes: tuple[int, ...]) -> Iterator[Answer]:
+def answers(x: np.ndarray, gold: np.ndarray, predicted: np.ndarray, sizes: tuple[int, ...]) -> Iterator[PooledOutput]:
     """The same examples in batches of these sizes, one layer of one."""
     begin = 0
     for size in sizes:
@@ -49,7 +49,7 @@ def answers(x: np.ndarray, gold: np.ndarray, predicted: np.ndarray, sizes: tuple
         batch = replace(batch, ids=names, place=torch.arange(begin, begin + size) + 1, label=torch.tensor(gold[part]))
         there = torch.ones(size, dtype=torch.bool)
         vectors = torch.tensor(x[part])
-        yield Answer(1, 1, batch, there, torch.tensor(predicted[part]), CLASSES, vectors, vectors, vectors)
+        yield PooledOutput(1, 1, batch, there, torch.tensor(predicted[part]), CLASSES, vectors, vectors, vectors)
         begin += size
 
 
@@ -477,7 +477,7 @@ def capacity_of(directions: np.ndarray, each: int = 4):  # type: ignore[no-untyp
     batch = replace(batch, label=torch.tensor(gold))
     vectors = torch.tensor(x, dtype=torch.float64)
     there = torch.ones(len(x), dtype=torch.bool)
-    tally.add(Answer(1, 1, batch, there, batch.label, len(directions), vectors, vectors, vectors))
+    tally.add(PooledOutput(1, 1, batch, there, batch.label, len(directions), vectors, vectors, vectors))
     frame = tables_of(asked, tally)["capacity"]
     return frame[frame["site"] == "hidden"].set_index("classes")
 

@@ -64,20 +64,6 @@ print("HEAVY", sorted({"torch", "transformers", "numpy", "pandas", "pyarrow", "t
     assert "HEAVY []" in python(code)
 
 
-def test_the_command_layer_of_report_and_figure_needs_neither_torch_nor_transformers() -> None:
-    code = """
-import sys
-from types import SimpleNamespace
-sys.modules["torch"] = sys.modules["transformers"] = None
-sys.modules["conoscope.reporting"] = SimpleNamespace(report=lambda *given: "page")
-sys.modules["conoscope.reporting.gathering"] = SimpleNamespace(figure_of=lambda *given: "chart")
-sys.modules["conoscope.figures"] = SimpleNamespace(save=lambda chart, out: chart)
-from conoscope.cli import main
-print(main(["report", "out"]), main(["figure", "sim", "out", "-o", "sim.svg"]))
-"""
-    assert python(code).split() == ["page", "chart", "0", "0"]
-
-
 def test_python_m_conoscope_is_the_command_line() -> None:
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run([sys.executable, "-m", "conoscope", *arguments], capture_output=True, text=True, encoding="utf-8")

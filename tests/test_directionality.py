@@ -15,10 +15,10 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 
 from architectures import SHAPES, VOCABULARY, padded, tiny
 from conoscope.capture.batch import Batch
-from conoscope.capture.head_weights import linear_map, maps_of
+from conoscope.capture.head_weights import head_weights_of, linear_map
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, traces_of
-from conoscope.capture.trace import Maps, Trace
+from conoscope.capture.trace import HeadWeights, Trace
 from conoscope.common.errors import CaptureError
 from conoscope.corpora import Corpus
 from conoscope.measures import request
@@ -109,7 +109,7 @@ BY_NAME: dict[str, Callable[[PreTrainedModel, int], list[Tensor]]] = {
 SITES = ("query", "key", "value", "output")
 
 
-def assert_maps(maps: Maps, expected: Sequence[Tensor]) -> None:
+def assert_maps(maps: HeadWeights, expected: Sequence[Tensor]) -> None:
     for site, weight in zip(SITES, expected, strict=True):
         found = getattr(maps, site)
         assert found.dtype == torch.float64
@@ -120,14 +120,14 @@ def assert_maps(maps: Maps, expected: Sequence[Tensor]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_the_maps_are_the_weights_that_the_architecture_stores_by_name(name: str, dtype: torch.dtype) -> None:
     model = tiny(name, dtype)
-    found = list(maps_of(model))
+    found = list(head_weights_of(model))
     assert [maps.layer for maps in found] == [1, 2, 3]
     for maps in found:
         assert_maps(maps, BY_NAME[name](model, maps.layer - 1))
 
 
 def test_the_maps_of_pure_attention_are_its_weights(pure: LoadedModel) -> None:
-    for maps, layer in zip(maps_of(pure.module), pure.module.layers, strict=True):
+    for maps, layer in zip(head_weights_of(pure.module), pure.module.layers, strict=True):
         own = layer.attention
         assert_maps(maps, [*(by_head(p.weight, 2) for p in (own.query, own.key, own.value)), by_head(own.output.weight.T, 2).mT])
 
@@ -136,7 +136,7 @@ def test_the_maps_of_pure_attention_are_its_weights(pure: LoadedModel) -> None:
 def test_where_the_context_is_read_by_the_feed_forward_map_that_is_w_o_and_else_there_is_none(name: str) -> None:
     torch.manual_seed(0)
     model = SelfAttentionForSequenceClassification(preset(name, vocab_size=50, hidden_size=12, num_attention_heads=3)).eval()
-    for maps, layer in zip(maps_of(model), model.layers, strict=True):
+    for maps, layer in zip(head_weights_of(model), model.layers, strict=True):
         torch.testing.assert_close(maps.query, by_head(layer.attention.query.weight, 3), rtol=0, atol=0)
         if name == "tp9-residual":
             assert maps.output is None
@@ -148,7 +148,7 @@ def test_where_the_context_is_read_by_the_feed_forward_map_that_is_w_o_and_else_
 def test_queries_keys_and_values_are_what_the_maps_make_of_the_input_save_for_a_bias(name: str) -> None:
     """In every architecture, at position 0: what two texts differ by there has no bias in it."""
     model = tiny(name, torch.float64)
-    for maps, trace in zip(maps_of(model), traces_of(model, padded())[1:], strict=True):
+    for maps, trace in zip(head_weights_of(model), traces_of(model, padded())[1:], strict=True):
         x = trace.input[:, 0]
         for site in ("query", "key", "value"):
             made = torch.einsum("bd,hde->bhe", x[1:] - x[:1], getattr(maps, site))
@@ -161,7 +161,7 @@ def test_a_query_that_is_normalised_is_no_map_and_none_is_made_up(dtype: torch.d
     torch.manual_seed(0)
     shape = {**SHAPES["llama"], "head_dim": 8, "vocab_size": VOCABULARY, "initializer_range": 0.3, "pad_token_id": 0}
     model = AutoModelForSequenceClassification.from_config(AutoConfig.for_model("qwen3", **shape), dtype=dtype).eval()
-    for maps in maps_of(model):
+    for maps in head_weights_of(model):
         assert maps.query is None
         assert maps.key is None
         assert maps.value.shape == (2, 32, 8)
@@ -200,7 +200,7 @@ def test_finding_the_maps_leaves_the_model_as_it_was() -> None:
     model.bert.encoder.layer[0].requires_grad_(False)
     before = [module.training for module in model.modules()], [p.requires_grad for p in model.parameters()]
     weights = [parameter.clone() for parameter in model.parameters()]
-    assert len(list(maps_of(model))) == 3
+    assert len(list(head_weights_of(model))) == 3
     assert ([module.training for module in model.modules()], [p.requires_grad for p in model.parameters()]) == before
     assert all(torch.equal(p, old) and p.grad is None for p, old in zip(model.parameters(), weights, strict=True))
     assert model.config._attn_implementation == "sdpa"
@@ -211,18 +211,18 @@ def test_finding_the_maps_leaves_the_model_as_it_was() -> None:
 def test_the_maps_are_found_where_every_parameter_is_frozen_and_without_gradients() -> None:
     model = tiny("bert").requires_grad_(False)
     with torch.no_grad():
-        for maps in maps_of(model):
+        for maps in head_weights_of(model):
             assert_maps(maps, of_bert(model, maps.layer - 1))
 
 
 def test_a_model_off_the_attention_interface_is_refused_with_the_reason() -> None:
     torch.manual_seed(0)
     with pytest.raises(CaptureError, match="never called transformers' attention interface"):
-        list(maps_of(SelfAttentionForSequenceClassification(preset("mean", vocab_size=50, hidden_size=12)).eval()))
+        list(head_weights_of(SelfAttentionForSequenceClassification(preset("mean", vocab_size=50, hidden_size=12)).eval()))
 
 
-def a_layer(width: int = 20, heads: int = 3, groups: int = 3, size: int = 4, out: int = 20) -> Maps:
-    return Maps(
+def a_layer(width: int = 20, heads: int = 3, groups: int = 3, size: int = 4, out: int = 20) -> HeadWeights:
+    return HeadWeights(
         1,
         random(heads, width, size, seed=1),
         random(groups, width, size, seed=2),
@@ -231,7 +231,7 @@ def a_layer(width: int = 20, heads: int = 3, groups: int = 3, size: int = 4, out
     )
 
 
-def products(maps: Maps, map: str) -> list[np.ndarray]:
+def products(maps: HeadWeights, map: str) -> list[np.ndarray]:
     """The d × d matrix of each head."""
     shared = len(maps.query) // len(maps.key)
     if map == "query-key":
@@ -353,7 +353,7 @@ def test_overlaps_and_angles_lie_within_their_bounds(shape: tuple[int, ...]) -> 
     n, e, rank, seed, mix = shape
     one = (random(n, rank, seed=seed) @ random(rank, e, seed=seed + 1)).expand(2, n, e)
     other = random(2, n, e, seed=seed + 2) * (1 - abs(mix)) + one * mix
-    maps = Maps(1, one, other, other, None)
+    maps = HeadWeights(1, one, other, other, None)
     overlap, smallest, largest = space_angles(maps, "query-key").value.unbind(-1)
     defined = ~overlap.isnan()
     assert ((overlap > -1e-9) & (overlap < 1 + 1e-9))[defined].all()
@@ -514,7 +514,7 @@ def test_the_weights_alone_are_enough(pure: LoadedModel, measured: Result, tmp_p
 
 
 def test_the_tables_hold_what_the_quantities_say(pure: LoadedModel, measured: Result) -> None:
-    maps = list(maps_of(pure.module))[1]
+    maps = list(head_weights_of(pure.module))[1]
     frame = measured["directionality"]
     here = frame[(frame["layer"] == 2) & (frame["map"] == "query-key")]
     for head, matrix in enumerate(products(maps, "query-key"), 1):
@@ -570,5 +570,5 @@ def test_the_weights_are_found_under_inference_mode_too(pure: LoadedModel) -> No
 
 def test_spaces_that_are_the_same_are_at_an_angle_of_zero() -> None:
     w = random(1, 6, 6)
-    found = space_angles(Maps(1, w, 2 * w, None, None), spaces="query-key").value
+    found = space_angles(HeadWeights(1, w, 2 * w, None, None), spaces="query-key").value
     assert found[0].tolist() == [pytest.approx(1.0, abs=1e-12), 0.0, 0.0]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.capture.batcher import Known
+from conoscope.capture.batcher import TokenAnnotations
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import traces_of
@@ -324,7 +324,9 @@ def test_the_command_line_takes_kinds_and_frequencies(
 
 def test_kinds_are_known_to_a_batcher_of_any_tokenizer(minilm_folder: Path) -> None:
     loaded = load_model(minilm_folder)
-    batch = loaded.batcher(Corpus.of((), ""), known=Known({"negation": ("not",)})).batch([Example("It is not good, not at all")])
+    batch = loaded.batcher(Corpus.of((), ""), known=TokenAnnotations({"negation": ("not",)})).batch(
+        [Example("It is not good, not at all")]
+    )
     assert batch.kinds == (*KINDS, "negation")
     assert int((batch.named == len(KINDS)).sum()) == 2
     assert int((batch.kind == len(KINDS)).sum()) == 0

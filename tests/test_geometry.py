@@ -22,7 +22,7 @@ from conoscope.quantities import QUANTITIES
 from conoscope.quantities.cones import CONES, cones
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
-from conoscope.sums.buffer import Waiting
+from conoscope.sums.buffer import BatchBuffer
 from conoscope.sums.numeric import entropy_rank
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
@@ -368,7 +368,7 @@ def test_the_variance_beside_one_huge_coordinate_is_told_in_single_precision() -
 
 
 def test_room_for_what_waits_does_not_depend_on_an_empty_first_batch() -> None:
-    waiting = Waiting()
+    waiting = BatchBuffer()
     waiting.make_room((torch.zeros(0, 1, 768),), 0)
     assert waiting.take((torch.zeros(20, 1, 768),))
     assert not waiting.take((torch.zeros(20, 1, 768),))

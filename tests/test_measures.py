@@ -50,9 +50,9 @@ class Naive:
 
     def __init__(self, model: LoadedModel, corpus: Corpus) -> None:
         self.model = model
-        self.sentences = [self._look(example) for example in corpus]
+        self.sentences = [self._reduction(example) for example in corpus]
 
-    def _look(self, example: Example) -> dict[str, np.ndarray]:
+    def _reduction(self, example: Example) -> dict[str, np.ndarray]:
         module, found = self.model.module, {}
         inputs = self.model.tokenizer(
             *([example.text] if example.pair is None else [example.text, example.pair]), return_tensors="pt"

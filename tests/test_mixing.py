@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from architectures import SHAPES, padded, tiny
 from conoscope.capture.batch import Batch
-from conoscope.capture.head_weights import maps_of
+from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.normalization import Norm
 from conoscope.capture.recorder import Capture, traces_of
@@ -235,7 +235,7 @@ def test_the_expansion_rate_is_that_of_the_affine_maps_written_out(name: str, pu
         if parameter.ndim == 1 and name != "pure":
             parameter.data += 0.1 * torch.randn_like(parameter)
     tally = Tally.for_needs(request("mixing").needs())
-    maps = list(maps_of(module))
+    maps = list(head_weights_of(module))
     for each in maps:
         tally.add(each)
     frame = tables_of(request("mixing"), tally)["mixing.expansion"].set_index("layer")
@@ -265,7 +265,7 @@ def test_w_v_and_b_v_are_those_of_the_modules() -> None:
     model = tiny("bert", torch.float64)
     for layer in model.bert.encoder.layer:
         layer.attention.self.value.bias.data.normal_(generator=torch.Generator().manual_seed(3))
-    for each, layer in zip(maps_of(model), model.bert.encoder.layer, strict=True):
+    for each, layer in zip(head_weights_of(model), model.bert.encoder.layer, strict=True):
         value = layer.attention.self.value
         torch.testing.assert_close(each.value.transpose(0, 1).flatten(1), value.weight.T, rtol=0, atol=1e-12)
         torch.testing.assert_close(each.value_bias.flatten(), value.bias, rtol=0, atol=1e-12)

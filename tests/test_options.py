@@ -17,7 +17,7 @@ from conoscope.explaining import Explaining, Judging, explain, faithfulness, pla
 from conoscope.explaining.base import METHODS, asked
 from conoscope.measures import CATALOGUE, request
 from conoscope.measuring.gates import thresholds
-from conoscope.measuring.pipeline import Options, _told, measure
+from conoscope.measuring.pipeline import Options, _run_options, measure
 from conoscope.reporting.gathering import gather
 from conoscope.results.store import stem_of
 from conoscope.training.comparison import compare
@@ -141,7 +141,7 @@ def test_measures_that_read_kinds_say_so(pure: LoadedModel) -> None:
     for name, table in own.items():
         if name not in plain or not table.equals(plain[name]):
             changed.add(name.partition(".")[0].partition(":")[0])
-    assert changed == {name for name in names if "kinds" in _told(name)}
+    assert changed == {name for name in names if "kinds" in _run_options(name)}
     assert "mine" not in KINDS
 
 

@@ -22,7 +22,7 @@ from architectures import padded, tiny
 from commands import refusal
 from conoscope.capture.calls import is_sum
 from conoscope.capture.eager import _close
-from conoscope.capture.head_weights import maps_of
+from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture, _random_batch
 from conoscope.common.errors import OverflowedError
@@ -241,7 +241,7 @@ def spoilt(subject: Any, bad: float, share: float) -> Any:
 def subjects(request: pytest.FixtureRequest) -> list[Any]:
     """What a model leaves of its weights, of its layers and of its answer."""
     module = tiny(request.param)
-    found: list[Any] = list(maps_of(module))
+    found: list[Any] = list(head_weights_of(module))
     with Capture(module, whole=True, heads={1: [1], 2: [2]}) as capture:
         capture(padded(), found.append, found.append)
     return found
@@ -290,13 +290,13 @@ def test_a_callback_lets_the_training_go_on() -> None:
     model = loaded("bert")
     watch = GeometryCallback(model.tokenizer, TEXTS)
     state = TrainerState(epoch=0.0)
-    watch._look(model.module, state)
+    watch._reduction(model.module, state)
     with torch.no_grad():
         model.module.bert.encoder.layer[2].output.dense.weight.fill_(math.nan)
     with pytest.raises(OverflowedError):
         geometry(model.module, model.tokenizer, TEXTS)
     state.global_step = 4
-    watch._look(model.module, state)
+    watch._reduction(model.module, state)
     assert watch.rows[1].keys() == watch.rows[0].keys()
     assert watch.rows[1].pop("step") == 4
     assert all(map(math.isnan, watch.rows[1].values()))

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import permutations as module
@@ -80,7 +80,7 @@ def rows(x: np.ndarray, gold: np.ndarray, names: list[str], sizes: tuple[int, ..
         batch = replace(batch, ids=tuple(names[part]), label=torch.tensor(gold[part]))
         vectors = torch.tensor(x[part])
         there, answered = torch.ones(size, dtype=torch.bool), torch.full((size,), -1)
-        tally.add(Answer(1, 1, batch, there, answered, int(gold.max()) + 1, vectors, vectors, vectors))
+        tally.add(PooledOutput(1, 1, batch, there, answered, int(gold.max()) + 1, vectors, vectors, vectors))
         begin += size
     frame = tables_of(asked, tally).get("class_cones.nearest")
     if frame is None:
@@ -120,7 +120,7 @@ def test_the_observed_score_is_that_of_the_held_out_directions_while_the_sample_
         label=torch.tensor(gold),
     )
     vectors, there = torch.tensor(x), torch.ones(60, dtype=torch.bool)
-    tally.add(Answer(1, 1, batch, there, torch.tensor(gold), 3, vectors, vectors, vectors))
+    tally.add(PooledOutput(1, 1, batch, there, torch.tensor(gold), 3, vectors, vectors, vectors))
     frame = tables_of(asked, tally)["class_cones.nearest"]
     frame = frame[frame["site"] == "hidden"]
     fair = frame[(frame["representative"] == "held_out") & (frame["control"] == "none")].iloc[0]

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from architectures import FOLLOWED, SHAPES, padded, tiny
 from conoscope.capture.batch import Batch
-from conoscope.capture.eager import ALL, PIECE, Native
+from conoscope.capture.eager import ALL, PIECE, EagerAttention
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, traces_of, verify
-from conoscope.capture.reductions import LOOKS, Look, Looking, Piece
+from conoscope.capture.reductions import REDUCTIONS, AttentionChunk, Reducer, Reduction
 from conoscope.capture.trace import Trace
 from conoscope.corpora import Corpus
 from conoscope.measures import CATALOGUE, request
@@ -51,7 +51,7 @@ def measured(name: str, whole: bool) -> tuple[Result, list[Trace], Tensor]:
         traces.append(trace)
         tally.add(trace)
 
-    with Capture(tiny(name, torch.float64), "full", tally.looks, whole=whole) as capture:
+    with Capture(tiny(name, torch.float64), "full", tally.reductions, whole=whole) as capture:
         logits = capture(a_batch(), take, tally.add)
     return Result(tally, {**PROVENANCE, "options": {"kinds": {"negation": []}}}), traces, logits
 
@@ -96,13 +96,13 @@ def test_every_look_and_every_map_is_the_same_in_both_ways(name: str, cut: int) 
     for whole, trace in zip(traces_of(model, batch)[1:], pieces[1:], strict=True):
         assert whole.weights is not None
         assert trace.weights is None
-        assert trace.looks.keys() == LOOKS.keys()
+        assert trace.reductions.keys() == REDUCTIONS.keys()
         tolerance = 1e-6 if name in SINGLE else 1e-12
-        for look in LOOKS:
+        for look in REDUCTIONS:
             # What padded queries do is nobody's: they see all keys or none.
             one, other = whole.look(look), trace.look(look)
             assert one.shape == other.shape
-            if LOOKS[look].of == "query":
+            if REDUCTIONS[look].of == "query":
                 one, other = (x.transpose(1, 2)[batch.real] for x in (one, other))
             torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
         assert torch.equal(whole.visible, trace.visible)
@@ -122,7 +122,7 @@ def pieces_of(rows: int, heads: int, tokens: int, axes: set[str], size: int) -> 
     x = torch.zeros(rows, heads, tokens, 2)
     PIECE["cpu"], kept = size, PIECE["cpu"]
     try:
-        return list(Native(torch.nn.Identity(), x, x, x, None, {}).pieces(frozenset(axes)))
+        return list(EagerAttention(torch.nn.Identity(), x, x, x, None, {}).pieces(frozenset(axes)))
     finally:
         PIECE["cpu"] = kept
 
@@ -157,15 +157,15 @@ class Made(torch.nn.Module):
 
 
 @pytest.fixture
-def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Attention], Native]]:
+def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Attention], EagerAttention]]:
     generator = torch.Generator().manual_seed(0)
     query, key, value = torch.randn(3, 3, 2, 11, 4, generator=generator)
     mask = torch.zeros(3, 1, 11, 11)
     mask[1, ..., 9:] = mask[2, ..., 2:] = torch.finfo(torch.float32).min
 
-    def made(attention: Attention) -> Native:
+    def made(attention: Attention) -> EagerAttention:
         monkeypatch.setattr(sys.modules[__name__], "eager_attention_forward", attention, raising=False)
-        return Native(Made(), query, key, value, mask, {"scaling": 0.5})
+        return EagerAttention(Made(), query, key, value, mask, {"scaling": 0.5})
 
     return made
 
@@ -207,7 +207,7 @@ def by_queries(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tenso
     ids=["plain", "scaled by the number of queries", "causal from the first", "causal up to the last", "centred over the batch"],
 )
 def test_an_axis_is_cut_only_where_the_answer_stays(
-    attention: Attention, axes: set[str], native: Callable[[Attention], Native]
+    attention: Attention, axes: set[str], native: Callable[[Attention], EagerAttention]
 ) -> None:
     """A causal mask that counts its queries is right for the last rows, or for the first: those must not be what is tried."""
     made = native(attention)
@@ -216,7 +216,9 @@ def test_an_axis_is_cut_only_where_the_answer_stays(
 
 
 @pytest.mark.parametrize("examples", [slice(1, 3), torch.tensor([2, 0])])
-def test_a_part_has_the_mask_and_the_options_of_its_own(examples: slice | Tensor, native: Callable[[Attention], Native]) -> None:
+def test_a_part_has_the_mask_and_the_options_of_its_own(
+    examples: slice | Tensor, native: Callable[[Attention], EagerAttention]
+) -> None:
     def biased(
         module: torch.nn.Module,
         query: Tensor,
@@ -246,7 +248,7 @@ def test_a_model_whose_attention_cannot_be_cut_is_looked_at_whole(monkeypatch: p
     model, batch = tiny("bert"), a_batch()
     expected = traces_of(model, batch)
     monkeypatch.setitem(PIECE, "cpu", 1)
-    monkeypatch.setattr(Native, "cuts", lambda *given: frozenset())
+    monkeypatch.setattr(EagerAttention, "cuts", lambda *given: frozenset())
     found: list[Trace] = []
     with Capture(model) as capture:
         capture(batch, found.append)
@@ -258,7 +260,7 @@ def test_maps_of_a_model_whose_examples_cannot_be_cut_are_of_the_right_examples(
     model, batch = tiny("bert"), a_batch()
     expected = traces_of(model, batch)[2].weights
     monkeypatch.setitem(PIECE, "cpu", 1)
-    monkeypatch.setattr(Native, "cuts", lambda *given: frozenset({"rows"}))
+    monkeypatch.setattr(EagerAttention, "cuts", lambda *given: frozenset({"rows"}))
     found: list[Trace] = []
     with Capture(model) as capture:
         capture(batch, found.append)
@@ -270,17 +272,17 @@ def test_maps_of_a_model_whose_examples_cannot_be_cut_are_of_the_right_examples(
 def test_only_the_looks_that_are_asked_for_are_taken(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
-    def counted(name: str, look: Look) -> Look:
-        return Look(lambda piece: (looked.append(name), look.compute(piece))[1], look.of)
+    def counted(name: str, look: Reduction) -> Reduction:
+        return Reduction(lambda piece: (looked.append(name), look.compute(piece))[1], look.of)
 
-    for name, look in list(LOOKS.items()):
-        monkeypatch.setitem(LOOKS, name, counted(name, look))
+    for name, look in list(REDUCTIONS.items()):
+        monkeypatch.setitem(REDUCTIONS, name, counted(name, look))
     monkeypatch.setitem(PIECE, "cpu", size)
     found: list[Trace] = []
-    with Capture(tiny("bert"), looks=("entropy",)) as capture:
+    with Capture(tiny("bert"), reductions=("entropy",)) as capture:
         capture(a_batch(), found.append)
     assert set(looked) == ({"entropy"} if size == 1 else set())
-    assert found[1].looks.keys() == ({"entropy"} if size == 1 else set())
+    assert found[1].reductions.keys() == ({"entropy"} if size == 1 else set())
     assert found[1].look("entropy") is not None
     assert (found[1].look("band") is None) == (size == 1)
     assert set(looked) <= {"entropy", "band"}
@@ -290,8 +292,8 @@ def test_a_run_looks_at_no_more_than_its_measures_need(
     pure: LoadedModel, sentences: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: set[str] = set()
-    take = Looking.take
-    monkeypatch.setattr(Looking, "take", lambda self, piece: (looked.update(self.wanted), take(self, piece))[1])
+    take = Reducer.take
+    monkeypatch.setattr(Reducer, "take", lambda self, piece: (looked.update(self.wanted), take(self, piece))[1])
     monkeypatch.setitem(PIECE, "cpu", 1)
     for name, needed in (("heads", {"entropy", "band", "received"}), ("mixing", {"band"}), ("frequency", {"received"})):
         looked.clear()
@@ -309,6 +311,6 @@ def test_on_minilm_pieces_change_no_number(minilm64: LoadedModel, sentences: Cor
 
 def test_a_piece_knows_which_examples_and_rows_it_has() -> None:
     batch = a_batch()
-    piece = Piece(torch.zeros(2, 1, 3, WIDTH), batch, example=1, row=4)
+    piece = AttentionChunk(torch.zeros(2, 1, 3, WIDTH), batch, example=1, row=4)
     assert torch.equal(piece.of(batch.inputs["input_ids"]), batch.inputs["input_ids"][1:3, 4:7])
     assert slice(None) == ALL

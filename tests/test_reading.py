@@ -19,7 +19,7 @@ from conoscope.capture.class_token import Reading, reading_of
 from conoscope.capture.implementation import attention_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.cli import main
 from conoscope.corpora import Corpus, Example
 from conoscope.measuring.pipeline import Options, measure
@@ -113,7 +113,7 @@ def test_every_type_answers_as_for_the_text_alone(module: PreTrainedModel, case:
     loaded = LoadedModel(module, tokenize, "tiny", ("a", "b", "c"))
     expected = {example.id: alone(module, tokenize, example) for example in texts()}
     assert len({tuple(logits.tolist()) for logits in expected.values()}) > 2, "the texts must differ"
-    answers: list[Answer] = []
+    answers: list[PooledOutput] = []
     for side in ("left", "right"):
         tokenize.padding_side = side
         assert_same(answered(loaded, 32 if side == "left" else 1), expected)
@@ -127,7 +127,9 @@ def test_every_type_answers_as_for_the_text_alone(module: PreTrainedModel, case:
     assert_read_where_the_model_reads(module, answers, expected)
 
 
-def assert_read_where_the_model_reads(module: PreTrainedModel, answers: list[Answer], expected: Mapping[str, Tensor]) -> None:
+def assert_read_where_the_model_reads(
+    module: PreTrainedModel, answers: list[PooledOutput], expected: Mapping[str, Tensor]
+) -> None:
     """The vector of the last layer that is taken for the classifier's gives, through the model's own map, the model's answer."""
     head = getattr(module, "score", None)
     found: dict[str, Tensor] = {}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import Judging, plausibility
 from conoscope.explaining.metrics import Agreement
@@ -135,7 +135,7 @@ def cones(x: np.ndarray, gold: np.ndarray, predicted: np.ndarray, classes: int) 
     tally = Tally.for_needs(asked.needs())
     vectors = torch.tensor(x)
     there = torch.ones(size, dtype=torch.bool)
-    tally.add(Answer(1, 1, batch, there, torch.tensor(predicted), classes, vectors, vectors, vectors))
+    tally.add(PooledOutput(1, 1, batch, there, torch.tensor(predicted), classes, vectors, vectors, vectors))
     return tables_of(asked, tally, [str(number) for number in range(classes)]), (batch.example_ranks % 2).numpy()
 
 

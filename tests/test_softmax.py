@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from architectures import FOLLOWED, padded, tiny
-from conoscope.capture.head_weights import maps_of
+from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.implementation import attention_of
 from conoscope.capture.recorder import Capture, traces_of, verify
 from conoscope.capture.trace import Trace
-from conoscope.capture.traced_attention import Followed, Following, paused
+from conoscope.capture.traced_attention import AttentionTracer, TracedAttention, paused
 from conoscope.common.errors import CaptureError
 
 ROOT = Path(__file__).parents[1]
@@ -197,7 +197,7 @@ def test_attention_that_changes_with_the_length_of_texts_is_refused() -> None:
 
 
 def test_without_queries_and_keys_the_rest_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Following, "_scored", lambda *_: None)
+    monkeypatch.setattr(AttentionTracer, "_scored", lambda *_: None)
     model, batch = tiny("mpnet"), padded()
     trace = traces_of(model, batch)[1]
     assert trace.query is None
@@ -206,16 +206,16 @@ def test_without_queries_and_keys_the_rest_is_captured(monkeypatch: pytest.Monke
     assert trace.projection is not None
     with attention_of(model, "eager"), torch.no_grad():
         assert torch.equal(trace.weights, model(**batch.inputs, output_attentions=True).attentions[0])
-    for maps in maps_of(model):
+    for maps in head_weights_of(model):
         assert maps.query is None
         assert maps.key is None
         assert maps.value is not None
         assert maps.output is not None
 
 
-def followed(compute: object) -> list[Followed]:
-    found: list[Followed] = []
-    with Following((SHARED_ROWS, SHARED_TOKENS), found.append):
+def followed(compute: object) -> list[TracedAttention]:
+    found: list[TracedAttention] = []
+    with AttentionTracer((SHARED_ROWS, SHARED_TOKENS), found.append):
         compute()  # type: ignore[operator]
     return found
 

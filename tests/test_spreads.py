@@ -9,7 +9,7 @@ import torch
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.capacity import _choices
@@ -87,7 +87,7 @@ def test_the_spread_over_choices_of_classes_is_that_of_a_loop() -> None:
     tally = Tally.for_needs(asked.needs())
     batch = Batch.of_ids(torch.ones(12, 2, dtype=torch.long), torch.ones(12, 2, dtype=torch.bool))
     batch, none = replace(batch, label=torch.tensor(labels)), torch.full((12,), -1)
-    tally.add(Answer(1, 1, batch, none < 0, none, 4, *[torch.tensor(vectors)] * 3))
+    tally.add(PooledOutput(1, 1, batch, none < 0, none, 4, *[torch.tensor(vectors)] * 3))
     frame = tables_of(asked, tally)["capacity"]
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     means = np.stack([unit[labels == label].mean(0) for label in range(4)])

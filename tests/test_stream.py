@@ -88,13 +88,13 @@ class Naive:
     def __init__(self, model: PreTrainedModel, name: str, batch: Batch) -> None:
         self.model = model
         self.attention, self.forward = ([] if pattern is None else self._named(pattern) for pattern in PARTS[name])
-        sentences = [self._look(one(batch, row)) for row in range(len(batch.real))]
+        sentences = [self._reduction(one(batch, row)) for row in range(len(batch.real))]
         self.layers = [[sentence[layer] for sentence in sentences] for layer in range(len(sentences[0]))]
 
     def _named(self, pattern: str) -> list[torch.nn.Module]:
         return [module for name, module in self.model.named_modules() if re.search(f"(^|\\.){pattern}$", name)]
 
-    def _look(self, row: Batch) -> list[dict[str, np.ndarray]]:
+    def _reduction(self, row: Batch) -> list[dict[str, np.ndarray]]:
         """For each layer x, a, m and y of the drawn tokens."""
         returned: dict[torch.nn.Module, np.ndarray] = {}
         chosen = np.argsort(row.token_ranks[row.real].numpy())[:8]

@@ -22,7 +22,7 @@ from conoscope.studies.pages import write_page
 from conoscope.studies.records import read_record
 from conoscope.studies.reproducing import Reproducing, _refuse_twice_the_same, reproduce
 from conoscope.studies.running import jobs_of, kept
-from conoscope.studies.telling import told
+from conoscope.studies.telling import record_text
 from conoscope.training.settings import Training
 
 ALONE = Reproducing(jobs=1)
@@ -81,7 +81,7 @@ def test_the_quick_form_of_every_study_runs_without_data_and_fits_into_a_report(
     assert all(claim["cases"] for claim in record["claims"]) or not name.startswith("fosse-table")
     assert read_record(tmp_path / "record.json") == record
     assert "study.means" in set(gather([tmp_path / "tables"])[0].tables)
-    assert "tries the plumbing" in told(record)
+    assert "tries the plumbing" in record_text(record)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -205,7 +205,7 @@ def test_the_text_the_record_and_the_page_tell_the_same(
     assert (claim["answer"], claim["cases"][0]["mean"], claim["cases"][0]["seeds"]) == ("holds", pytest.approx(1.0), 5)
     assert record["command"] == "conoscope reproduce counted --seeds 5"
     assert main(["reproduce", "counted", "--record", str(tmp_path / "record.json"), "--page", str(tmp_path / "p" / "c.md")]) == 0
-    assert told(record) in capsys.readouterr().out
+    assert record_text(record) in capsys.readouterr().out
     assert counted.asked == 10
     page = (tmp_path / "p" / "c.md").read_text(encoding="utf-8")
     for said in (

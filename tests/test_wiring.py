@@ -13,7 +13,7 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.calls import Event
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, Mode, Trace, traces_of
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.capture.wiring import Wiring, _find_forward
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.models.layers import standardize
@@ -216,7 +216,7 @@ def test_a_model_that_scores_every_token_has_no_pooling_and_is_read_at_its_last_
     with Capture(model, "kv") as capture:
         logits = capture(batch, traces.append, answers.append)
         assert capture.wiring.pooling is None
-    answer: Answer = answers[-1]
+    answer: PooledOutput = answers[-1]
     assert torch.equal(answer.hidden, traces[-1].hidden[torch.arange(3), last])
     with torch.no_grad():
         torch.testing.assert_close(model.score(answer.hidden), logits)

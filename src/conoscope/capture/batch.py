@@ -15,23 +15,23 @@ from conoscope.corpora.base import stable_hash
 from conoscope.sums.numeric import mixed
 
 
-class Once:
-    """Something that remembers what was computed of it."""
+class Memo:
+    """Mixin that caches derived values."""
 
     @cached_property
-    def found(self) -> dict[Hashable, Any]:
-        """All that was computed."""
+    def cache(self) -> dict[Hashable, Any]:
+        """The cached values by key."""
         return {}
 
-    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """What `compute` answers, computed only once."""
-        if key not in self.found:
-            self.found[key] = compute()
-        return self.found[key]
+    def memo(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """The value of `compute()`, cached under `key`."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        return self.cache[key]
 
 
 @dataclass(frozen=True)
-class Batch(Once):
+class Batch(Memo):
     """The model's inputs and, for each token, what it is.
 
     `real`: not padding. `kind`: an index into KINDS, -1 on pads; `named`: the same into `kinds`, which has the user's own

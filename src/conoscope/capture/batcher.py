@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Known:
+class TokenAnnotations:
     """What the user tells of tokens: kinds of their own, as words by name, and ranks of frequency by token id."""
 
     kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class Batcher:
         labels: Mapping[str, int],
         limits: tuple[int, int],
         reading: Reading,
-        known: Known | None = None,
+        known: TokenAnnotations | None = None,
     ) -> None:
         """`limits`: the longest input in tokens, and how many token ids the model knows; `reading`: how the model reads."""
         self.tokenizer, self.labels, self.reading = tokenizer, labels, reading
         self.max_length, self.vocabulary = limits
         self.truncated = 0
-        self.known = known or Known()
+        self.known = known or TokenAnnotations()
         self._kinds = Kinds(tokenizer, self._unknown_id, self.known.kinds)
 
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:

@@ -16,7 +16,7 @@ Call = tuple[nn.Module, int]
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttentionCall:
     """One call of attention: what went in, and the context that came out. Queries and keys are None where none were found."""
 
     query: Float[Tensor, "b h t e"] | None
@@ -32,7 +32,7 @@ class Event:
     call: Call | None
     given: Tensor | None
     returned: Tensor | None
-    attended: Attended | None = None
+    attended: AttentionCall | None = None
 
 
 class Log:
@@ -48,7 +48,7 @@ class Log:
         self.events.append(Event((module, self._counts[module]), first_tensor(given), first_tensor(returned)))
         self._counts[module] += 1
 
-    def attended(self, attended: Attended, cuts: frozenset[str] = frozenset()) -> None:
+    def attended(self, attended: AttentionCall, cuts: frozenset[str] = frozenset()) -> None:
         """Attention was called; `cuts`: along which axes it can be cut into pieces."""
         self.events.append(Event(None, None, None, attended))
         self.cuts = self.cuts & cuts
@@ -61,7 +61,7 @@ class Log:
         ]
 
     @property
-    def attentions(self) -> list[Attended]:
+    def attentions(self) -> list[AttentionCall]:
         """The attention calls alone."""
         return [event.attended for event in self.events if event.attended]
 

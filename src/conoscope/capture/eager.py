@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from conoscope.capture.calls import Attended
+from conoscope.capture.calls import AttentionCall
 from conoscope.common.errors import CaptureError
 
 PIECE = {"cpu": 2**22, "cuda": 2**26}
@@ -17,7 +17,7 @@ PIECE = {"cpu": 2**22, "cuda": 2**26}
 ALL = slice(None)
 
 
-def native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
+def eager_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
     """The eager attention of the file that defines the module's class, or one of its parents."""
     for kind in type(module).__mro__:
         found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
@@ -27,7 +27,7 @@ def native_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
 
 
 @dataclass(frozen=True)
-class Native:
+class EagerAttention:
     """One call of attention, which can be made in parts: as called by transformers, with the module's own function."""
 
     module: nn.Module
@@ -42,7 +42,7 @@ class Native:
         query, key, value = self.query[examples, :, rows], self.key[examples], self.value[examples]
         mask = None if self.mask is None else self._part(self.mask, examples, rows)
         options = {name: self._part(x, examples, rows) if isinstance(x, Tensor) else x for name, x in self.options.items()}
-        return native_attention(self.module)(self.module, query, key, value, mask, **options)
+        return eager_attention(self.module)(self.module, query, key, value, mask, **options)
 
     def _part(self, x: Tensor, examples: slice | Tensor, rows: slice) -> Tensor:
         """Of a mask, or of anything else with examples first and queries last but one, what belongs to the part."""
@@ -74,9 +74,9 @@ class Native:
         rounding = 16 * max(torch.finfo(context.dtype).eps, torch.finfo(torch.float32).eps)
         return all(_close(one, other, rounding) for one, other in zip(part, expected, strict=True))
 
-    def attended(self, context: Float[Tensor, "b t h e_v"]) -> Attended:
+    def attended(self, context: Float[Tensor, "b t h e_v"]) -> AttentionCall:
         """What went in, and this context."""
-        return Attended(self.query, self.key, self.value, context)
+        return AttentionCall(self.query, self.key, self.value, context)
 
 
 def _close(one: Tensor, other: Tensor, rounding: float) -> bool:

@@ -18,7 +18,7 @@ from conoscope.capture.calls import Call, Log, logged
 from conoscope.capture.class_token import graph_of
 from conoscope.capture.forward import outputs_of
 from conoscope.capture.recorder import DRAWS, Capture, bare_batch, known_tokens
-from conoscope.capture.trace import Maps
+from conoscope.capture.trace import HeadWeights
 from conoscope.capture.wiring import Wiring
 from conoscope.common.errors import OverflowedError
 
@@ -27,7 +27,7 @@ CHUNK = 256
 """How many rows of a Jacobian are computed at once: what bounds the memory."""
 
 
-def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
+def head_weights_of(module: PreTrainedModel) -> Iterator[HeadWeights]:
     """Each layer's maps, in float64; the model is left as it was."""
     log, wiring = _logged_pass(module)
     given = {event.call: event.given for event in log.events if event.call is not None}
@@ -36,7 +36,7 @@ def maps_of(module: PreTrainedModel) -> Iterator[Maps]:
         sides = (attended.query, attended.key, attended.value)
         query, key, value = (None if x is None or y is None else linear_map(x, y) for y in sides)
         bias = None if value is None or x is None else _bias(x, attended.value, value)
-        yield Maps(number, query, key, value, value_bias=bias, **_output(after, wiring))
+        yield HeadWeights(number, query, key, value, value_bias=bias, **_output(after, wiring))
 
 
 @torch.inference_mode(False)

@@ -22,7 +22,7 @@ from transformers import (
 
 import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
 from conoscope.capture.batch import Batch
-from conoscope.capture.batcher import Batcher, Known
+from conoscope.capture.batcher import Batcher, TokenAnnotations
 from conoscope.capture.class_token import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.capture.device import device_of, dtype_of, refuse_elsewhere
 from conoscope.capture.forward import answer_of, watched, within_memory
@@ -66,7 +66,7 @@ class LoadedModel:
         """How many tokens a text, or a pair, has, special ones included."""
         return len(self.tokenizer(text, pair, verbose=False)["input_ids"])
 
-    def batcher(self, corpus: Corpus, max_length: int | None = None, known: Known | None = None) -> Batcher:
+    def batcher(self, corpus: Corpus, max_length: int | None = None, known: TokenAnnotations | None = None) -> Batcher:
         """What turns this corpus into batches for this model; refuses labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
         self._refuse_failing()

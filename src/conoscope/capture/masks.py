@@ -30,5 +30,5 @@ def visible_keys(mask: Float[Tensor, "#b #h i j"] | None, batch: Batch) -> Int[T
         # With the mask itself, so that no other one comes to lie at its place.
         return mask, (mask[:, 0] > torch.finfo(_narrow(mask.dtype)).min / 2).sum(-1).expand(len(batch.real), -1)
 
-    found: tuple[Tensor, Tensor] = batch.once(("visible", id(mask)), compute)
+    found: tuple[Tensor, Tensor] = batch.memo(("visible", id(mask)), compute)
     return found[1]

@@ -22,16 +22,16 @@ from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.calls import Attended, Log, logged
+from conoscope.capture.calls import AttentionCall, Log, logged
 from conoscope.capture.class_token import known_ids, named_pad, trial_length
-from conoscope.capture.eager import Native
+from conoscope.capture.eager import EagerAttention
 from conoscope.capture.forward import answer_of, outputs_of
 from conoscope.capture.implementation import attention_of
 from conoscope.capture.masks import finite_mask, visible_keys
 from conoscope.capture.memory import keep_memory
-from conoscope.capture.reductions import LOOKS, Looking, Piece
+from conoscope.capture.reductions import REDUCTIONS, AttentionChunk, Reducer
 from conoscope.capture.trace import Receive, ReceiveAnswer, Recorder, Trace, Weighing
-from conoscope.capture.traced_attention import Followed, Following, paused
+from conoscope.capture.traced_attention import AttentionTracer, TracedAttention, paused
 from conoscope.capture.wiring import Wiring, find_wiring, is_sound
 from conoscope.common.errors import CaptureError, OverflowedError
 from conoscope.common.pooling import Vector
@@ -47,7 +47,7 @@ _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", 
 def _full(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor | None]:
-    native, recorder = Native(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
+    native, recorder = EagerAttention(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
     if isinstance(recorder, Recorder) and len(pieces := list(native.pieces(recorder.weighing.cuts))) > 1:
         return _in_pieces(native, recorder, pieces), None
     context, weights = native()
@@ -58,12 +58,12 @@ def _full(
     return context, weights
 
 
-def _in_pieces(native: Native, recorder: Recorder, pieces: Sequence[tuple[slice, slice]]) -> Tensor:
+def _in_pieces(native: EagerAttention, recorder: Recorder, pieces: Sequence[tuple[slice, slice]]) -> Tensor:
     """The context, put together from pieces whose weights are looked at and gone."""
-    looking, contexts = Looking(recorder.batch, recorder.weighing.looks), []
+    looking, contexts = Reducer(recorder.batch, recorder.weighing.reductions), []
     for examples, rows in pieces:
         context, weights = native(examples, rows)
-        looking.take(Piece(weights, recorder.batch, examples.start, rows.start))
+        looking.take(AttentionChunk(weights, recorder.batch, examples.start, rows.start))
         contexts.append(context)
     # The pieces of one example's rows lie side by side, then the examples.
     by_rows = sum(examples == pieces[0][0] for examples, _ in pieces)
@@ -71,7 +71,7 @@ def _in_pieces(native: Native, recorder: Recorder, pieces: Sequence[tuple[slice,
     recorder.attended(
         native.attended(whole),
         visible=visible_keys(native.mask, recorder.batch),
-        looks=looking.found(),
+        reductions=looking.found(),
         attend=lambda examples: native(examples)[1] if "examples" in recorder.weighing.cuts else native()[1][examples],
     )
     return whole
@@ -83,11 +83,11 @@ def _kv(
     context, _ = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
     recorder = _RECORDER.get()
     if recorder is not None:
-        recorder.attended(Attended(query, key, value, context))
+        recorder.attended(AttentionCall(query, key, value, context))
     return context, None
 
 
-def _record_followed(found: Followed, mode: Mode) -> None:
+def _record_followed(found: TracedAttention, mode: Mode) -> None:
     recorder = _RECORDER.get()
     if isinstance(recorder, Log) or (recorder is not None and mode == "kv"):
         recorder.attended(found.attended)
@@ -112,7 +112,7 @@ class Capture:
         self,
         module: PreTrainedModel,
         mode: Mode = "full",
-        looks: Collection[str] = tuple(LOOKS),
+        reductions: Collection[str] = tuple(REDUCTIONS),
         whole: bool = False,
         heads: Mapping[int, Sequence[int]] | None = None,
         vector: Vector | None = None,
@@ -131,7 +131,7 @@ class Capture:
             )
         self.module, self.asked = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
-        self.looks = [name for name in LOOKS if name in looks]
+        self.reductions = [name for name in REDUCTIONS if name in reductions]
         self.whole, self.heads, self.vector = whole, heads or {}, vector
         self.followed = False
         """Whether the model is off the interface, so that its attention is followed operation by operation."""
@@ -154,7 +154,7 @@ class Capture:
         """
         batch, wiring = batch.to(self.module.device), self.find_wiring()
         cuts = frozenset[str]() if self.whole else wiring.cuts
-        recorder = Recorder(wiring, batch, (receive, answer), Weighing(self.looks, cuts, self.heads))
+        recorder = Recorder(wiring, batch, (receive, answer), Weighing(self.reductions, cuts, self.heads))
         with self.recording(recorder, batch):
             result = answer_of(self.module, batch)
             if recorder.layer != len(wiring.inputs):
@@ -191,7 +191,7 @@ class Capture:
         """Within it, without gradients, what the model does with the batch goes to the recorder."""
         with recording(recorder), ExitStack() as stack:
             if self.followed:
-                stack.enter_context(Following(batch.real.shape, partial(_record_followed, mode=self.mode)))
+                stack.enter_context(AttentionTracer(batch.real.shape, partial(_record_followed, mode=self.mode)))
             yield
 
     def _calibrate(self) -> Wiring:

@@ -24,7 +24,7 @@ BAND = (-1, 0, 1)
 
 
 @dataclass(frozen=True)
-class Piece:
+class AttentionChunk:
     """The weights of some queries, from `row` on, of the examples from `example` on."""
 
     weights: Float[Tensor, "b h i t"]
@@ -48,32 +48,32 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Look:
+class Reduction:
     """What is computed of a piece; whether it is of each query (along the third axis) or of each key."""
 
-    compute: Callable[[Piece], Tensor]
+    compute: Callable[[AttentionChunk], Tensor]
     of: Literal["query", "key"]
 
 
-LOOKS: dict[str, Look] = {}
+REDUCTIONS: dict[str, Reduction] = {}
 
 
-def _look(of: Literal["query", "key"]) -> Callable[[Callable[[Piece], Tensor]], Callable[[Piece], Tensor]]:
-    def enter(compute: Callable[[Piece], Tensor]) -> Callable[[Piece], Tensor]:
-        LOOKS[compute.__name__] = Look(compute, of)
+def _reduction(of: Literal["query", "key"]) -> Callable[[Callable[[AttentionChunk], Tensor]], Callable[[AttentionChunk], Tensor]]:
+    def enter(compute: Callable[[AttentionChunk], Tensor]) -> Callable[[AttentionChunk], Tensor]:
+        REDUCTIONS[compute.__name__] = Reduction(compute, of)
         return compute
 
     return enter
 
 
-@_look("query")
-def entropy(piece: Piece) -> Float[Tensor, "b h i"]:
+@_reduction("query")
+def entropy(piece: AttentionChunk) -> Float[Tensor, "b h i"]:
     """-Σ p log p of each query's weights."""
     return entropy_of(at_least_single(piece.weights))
 
 
-@_look("query")
-def band(piece: Piece) -> Float[Tensor, "b h i 3"]:
+@_reduction("query")
+def band(piece: AttentionChunk) -> Float[Tensor, "b h i 3"]:
     """The weights of the previous token, of the token itself and of the next; 0 where there is none."""
     weights, tokens = piece.weights, piece.weights.shape[-1]
     rows = torch.arange(piece.rows.start, piece.rows.stop, device=weights.device)
@@ -82,23 +82,23 @@ def band(piece: Piece) -> Float[Tensor, "b h i 3"]:
     return at_least_single(found) * ((at >= 0) & (at < tokens))
 
 
-@_look("query")
-def columns(piece: Piece) -> Float[Tensor, "b h i k"]:
+@_reduction("query")
+def columns(piece: AttentionChunk) -> Float[Tensor, "b h i k"]:
     """The weights of the keys that `drawn_keys` names."""
     at = drawn_keys(piece.batch)[piece.examples, None, None]
     return at_least_single(piece.weights).gather(-1, at.expand(*piece.weights.shape[:3], -1))
 
 
-@_look("key")
-def received(piece: Piece) -> Float[Tensor, "b h 2 t"]:
+@_reduction("key")
+def received(piece: AttentionChunk) -> Float[Tensor, "b h 2 t"]:
     """The sum of a key's weights over the real queries, and over those that are separators."""
     weights, batch = at_least_single(piece.weights), piece.batch
     asking = torch.stack((piece.of(batch.real), piece.of(batch.kind == SEP)), dim=1)
     return asking[:, None].to(weights.dtype) @ weights
 
 
-@_look("key")
-def paired(piece: Piece) -> Float[Tensor, "b h t"]:
+@_reduction("key")
+def paired(piece: AttentionChunk) -> Float[Tensor, "b h t"]:
     """The weight that one query, drawn by hash, gives to each key."""
     weights = at_least_single(piece.weights)
     at = drawn_queries(piece.batch)[piece.examples, None, None] - piece.row
@@ -107,8 +107,8 @@ def paired(piece: Piece) -> Float[Tensor, "b h t"]:
     return (found * here)[:, :, 0]
 
 
-@_look("key")
-def classifying(piece: Piece) -> Float[Tensor, "b h t"]:
+@_reduction("key")
+def classifying(piece: AttentionChunk) -> Float[Tensor, "b h t"]:
     """The weights of the query that is classified from; 0 where there is none."""
     weights, at = at_least_single(piece.weights), piece.batch.cls[piece.examples] - piece.row
     here = (at >= 0) & (at < weights.shape[2])
@@ -126,7 +126,7 @@ def drawn_keys(batch: Batch) -> Int[Tensor, "b k"]:
         size = min(DRAWN + int(batch.special.sum(-1).max()), ranks.shape[-1])
         return ranks.topk(size, largest=False).indices
 
-    found: Tensor = batch.once("drawn keys", compute)
+    found: Tensor = batch.memo("drawn keys", compute)
     return found
 
 
@@ -141,7 +141,7 @@ def drawn_weights(batch: Batch) -> Float[Tensor, "b k"]:
         stands = others / others.clamp(1, DRAWN)
         return torch.where(place < special, 1.0, stands.where(place < special + others.clamp_max(DRAWN), 0.0)).double()
 
-    found: Tensor = batch.once("drawn weights", compute)
+    found: Tensor = batch.memo("drawn weights", compute)
     return found
 
 
@@ -151,25 +151,25 @@ def drawn_queries(batch: Batch) -> Int[Tensor, "b t"]:
     def compute() -> Tensor:
         return first_place(batch.real)[:, None] + mixed(batch.token_ranks) % batch.real.sum(-1, keepdim=True).clamp_min(1)
 
-    found: Tensor = batch.once("drawn queries", compute)
+    found: Tensor = batch.memo("drawn queries", compute)
     return found
 
 
 @dataclass
-class Looking:
+class Reducer:
     """Takes piece by piece, example after example and row after row, and puts together what each look found."""
 
     batch: Batch
     wanted: Collection[str]
     _found: dict[str, list[list[Tensor]]] = field(default_factory=dict)
 
-    def take(self, piece: Piece) -> None:
+    def take(self, piece: AttentionChunk) -> None:
         """Look at one piece."""
         for name in self.wanted:
             of_examples = self._found.setdefault(name, [])
             if not piece.row:
                 of_examples.append([])
-            of_examples[-1].append(LOOKS[name].compute(piece))
+            of_examples[-1].append(REDUCTIONS[name].compute(piece))
 
     def found(self) -> Mapping[str, Tensor]:
         """What was found, for the whole batch."""
@@ -177,5 +177,5 @@ class Looking:
 
     def _joined(self) -> Iterator[tuple[str, Tensor]]:
         for name, of_examples in self._found.items():
-            by_query = LOOKS[name].of == "query"
+            by_query = REDUCTIONS[name].of == "query"
             yield name, torch.cat([torch.cat(p, dim=2) if by_query else torch.stack(p).sum(0) for p in of_examples])

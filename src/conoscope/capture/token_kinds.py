@@ -27,11 +27,11 @@ class Kinds:
     def of(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
         """The kind of each token as an index into KINDS, and as one into `names`, the user's own counted; -1 on pads."""
         distinct, where = ids.unique(return_inverse=True)
-        both = torch.tensor([self._told(token) for token in distinct.tolist()], dtype=torch.long).reshape(-1, 2)
+        both = torch.tensor([self._kind_and_name(token) for token in distinct.tolist()], dtype=torch.long).reshape(-1, 2)
         kind, named = (numbers[where].where(real, PAD) for numbers in both.unbind(-1))
         return kind, named
 
-    def _told(self, token: int) -> tuple[int, int]:
+    def _kind_and_name(self, token: int) -> tuple[int, int]:
         if token not in self._known:
             text = self.spelling[token] = self.tokenizer.decode([token])
             kind = self._special_kind(token) if token in self._special else PUNCTUATION if is_punctuation(text) else OTHER

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from conoscope.capture.batch import Batch, Once
-from conoscope.capture.calls import Attended, Call, first_tensor
+from conoscope.capture.batch import Batch, Memo
+from conoscope.capture.calls import AttentionCall, Call, first_tensor
 from conoscope.capture.class_token import first_place, last_place
 from conoscope.capture.normalization import Norm, Residual
-from conoscope.capture.reductions import LOOKS, Piece
+from conoscope.capture.reductions import REDUCTIONS, AttentionChunk
 from conoscope.capture.wiring import Pooling, Projection, Wiring, pool
 from conoscope.common.errors import OverflowedError
 from conoscope.sums.numeric import at_least_single
@@ -24,7 +24,7 @@ Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
 
 
 @dataclass(frozen=True)
-class Trace(Once):
+class Trace(Memo):
     """What one batch left in one layer. Layer 0 has the embeddings in `hidden` and nothing else.
 
     `input` is what the projections of queries, keys and values read; `output` is after W_O, before the residual;
@@ -45,7 +45,7 @@ class Trace(Once):
     value: Float[Tensor, "b g t e_v"] | None = None
     weights: Float[Tensor, "b h t t"] | None = None
     visible: Int[Tensor, "b #t"] | None = None
-    looks: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    reductions: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     attend: Attend | None = None
     context: Float[Tensor, "b h t e_v"] | None = None
     output: Float[Tensor, "b t d_out"] | None = None
@@ -58,10 +58,10 @@ class Trace(Once):
 
     def look(self, name: str) -> Tensor | None:
         """What one of LOOKS finds in the weights; None where there are none."""
-        if name in self.looks or self.weights is None:
-            return self.looks.get(name)
+        if name in self.reductions or self.weights is None:
+            return self.reductions.get(name)
         weights = self.weights
-        found: Tensor = self.once(("look", name), lambda: LOOKS[name].compute(Piece(weights, self.batch)))
+        found: Tensor = self.memo(("look", name), lambda: REDUCTIONS[name].compute(AttentionChunk(weights, self.batch)))
         return found
 
     def maps(self, examples: Int[Tensor, " n"]) -> Float[Tensor, "n h t t"] | None:
@@ -91,7 +91,7 @@ class Trace(Once):
             # By token first: the heads of a token lie side by side, and this way round is twice as fast.
             return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
 
-        found: Tensor = self.once(("norms", site, "head"), compute)
+        found: Tensor = self.memo(("norms", site, "head"), compute)
         return found
 
     def sound(self) -> Bool[Tensor, " b"]:
@@ -112,7 +112,7 @@ class Trace(Once):
 
 
 @dataclass(frozen=True)
-class Answer:
+class PooledOutput:
     """The vector of one layer that stands for each text, and what the model answered in the end.
 
     It is what the classifier reads, where there is one: that of the token that is classified from (or of [CLS], where that is
@@ -134,7 +134,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Maps:
+class HeadWeights:
     """The linear maps of one layer by head, from what its projections read: x W_Q, x W_K, x W_V, and W_O after that.
 
     None where a map could not be found, or is none (queries that are normalised). `value_bias` and `output_bias` are added.
@@ -150,7 +150,7 @@ class Maps:
 
 
 Receive = Callable[[Trace], None]
-ReceiveAnswer = Callable[[Answer], None]
+ReceiveAnswer = Callable[[PooledOutput], None]
 POOLED = ("hidden", "key", "value")
 
 
@@ -159,7 +159,7 @@ class Weighing:
     """What becomes of weights: `looks`, what is kept of them where they are made in pieces; `cuts`, along which axes these may
     be cut; `heads` of each layer, whose weights are kept until the model has answered."""
 
-    looks: Collection[str]
+    reductions: Collection[str]
     cuts: frozenset[str]
     heads: Mapping[int, Sequence[int]]
 
@@ -206,7 +206,7 @@ class Recorder:
     def _by_token(self, found: Tensor | None) -> Tensor | None:
         return None if found is None else found.reshape(*self.batch.real.shape, -1)
 
-    def attended(self, attended: Attended, **weighed: Any) -> None:
+    def attended(self, attended: AttentionCall, **weighed: Any) -> None:
         """Attention was called; `weighed` is what a trace holds of its weights."""
         self.close()
         self.layer += 1
@@ -231,7 +231,7 @@ class Recorder:
         trace, self._trace = self._trace, None
         if trace is None:
             return
-        self._before, self._earlier = trace.hidden, trace.found
+        self._before, self._earlier = trace.hidden, trace.cache
         if trace.hidden is not None or trace.value is not None:
             self._sound.append(trace.sound())
             self.receive(trace)
@@ -273,7 +273,7 @@ class Recorder:
         predicted = logits.argmax(-1) if logits is not None and classifies else torch.full_like(batch.cls, -1)
         classes = logits.shape[-1] if logits is not None and classifies else batch.classes
         for layer, vectors in self._pooled:
-            self.answer(Answer(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
+            self.answer(PooledOutput(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 
 
 def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None, asked: bool = False) -> Float[Tensor, "b d"]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from conoscope.capture.calls import Attended
+from conoscope.capture.calls import AttentionCall
 
 PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum"}
 VIEWS = {"view", "reshape", "flatten", "unflatten", "transpose", "permute", "swapaxes", "contiguous", "expand", "unsqueeze"}
@@ -35,10 +35,10 @@ _PAUSED: ContextVar[bool] = ContextVar("conoscope_paused", default=False)
 
 
 @dataclass(frozen=True)
-class Followed:
+class TracedAttention:
     """One attention that was followed: what it mixed, with which weights, from which scores."""
 
-    attended: Attended
+    attended: AttentionCall
     weights: Float[Tensor, "b h t t"]
     scores: Float[Tensor, "b h t t"]
 
@@ -71,10 +71,10 @@ def paused() -> Iterator[None]:
         _PAUSED.reset(token)
 
 
-class Following(TorchFunctionMode):
+class AttentionTracer(TorchFunctionMode):
     """Within it, every attention over these rows and tokens is told, as soon as its context is there."""
 
-    def __init__(self, shape: Sequence[int], tell: Callable[[Followed], None]) -> None:
+    def __init__(self, shape: Sequence[int], tell: Callable[[TracedAttention], None]) -> None:
         super().__init__()
         (self.rows, self.tokens), self.tell = shape, tell
         # Weak, so that following keeps no map longer than the model does.
@@ -127,7 +127,7 @@ class Following(TorchFunctionMode):
         value = self._by_head(_arranged(values, [*heads, key, width]))
         # A copy, since some models add to it in place (Nyströmformer).
         mixed = self._by_head(_arranged(context, [*heads, query, width])).transpose(1, 2).clone()
-        self.tell(Followed(Attended(queries, keys, value, mixed), self._by_head(weights[0]), softmax.scores))
+        self.tell(TracedAttention(AttentionCall(queries, keys, value, mixed), self._by_head(weights[0]), softmax.scores))
 
     def _scored(self, left: Term, right: Term, letters: str) -> Pair | None:
         """Queries and keys of a product: the factors with its last two axes, without their scale; None where the factors are

@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from conoscope.capture.calls import Attended, Call, Event, Log, given_to, is_sum
+from conoscope.capture.calls import AttentionCall, Call, Event, Log, given_to, is_sum
 from conoscope.capture.class_token import first_place, last_place
 from conoscope.capture.normalization import Norm, Residual, find_residual
 from conoscope.common.pooling import Vector
@@ -136,7 +136,7 @@ def _by_rows(segments: Sequence[Sequence[Event]], real: Bool[Tensor, "b t"]) -> 
     return [list(filter(wanted, segment)) for segment in segments]
 
 
-def _find_input(segment: Sequence[Event], attended: Attended) -> Call | None:
+def _find_input(segment: Sequence[Event], attended: AttentionCall) -> Call | None:
     """The linear map that made the values, or the keys, where a bias is added to the values later (DeBERTa)."""
     made = (_last(segment, _makes(x)) for x in (attended.value, attended.key) if x is not None)
     return next((call for call in made if call is not None), None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from conoscope.common.terminal import complain, say
 
 if TYPE_CHECKING:
-    from conoscope.explaining.evaluation import Judged
+    from conoscope.explaining.evaluation import Evaluation
     from conoscope.results.result import Result
 
 
@@ -33,7 +33,7 @@ def print_result(result: "Result", out: str | None) -> None:
         say(f"\n{seen['examples']} examples; tables, provenance and sums written to {out}")
 
 
-def print_evaluation(evaluation: "Judged", out: str | None) -> None:
+def print_evaluation(evaluation: "Evaluation", out: str | None) -> None:
     """Print the scores of maps, their notes, and where they were written."""
     say(evaluation)
     print_notes(evaluation.remarks)

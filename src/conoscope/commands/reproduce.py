@@ -32,14 +32,14 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     from conoscope.studies.records import read_record
     from conoscope.studies.reproducing import Reproducing, reproduce
-    from conoscope.studies.telling import told
+    from conoscope.studies.telling import record_text
 
     out = args.out or f"study-{args.name}"
     options = Reproducing(**fields_from(args, Reproducing), progress=True)
     record = reproduce(args.name, out, options) if args.record is None else read_record(args.record)
     if record["study"] != args.name:
         raise OutputError(f"{args.record} is a record of {record['study']}; give that name in the place of {args.name}")
-    say(told(record))
+    say(record_text(record))
     for failure in record["failed"]:
         complain(failure)
     if args.page is not None:

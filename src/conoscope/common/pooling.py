@@ -136,13 +136,13 @@ def _from_hub(name: str, file: str) -> Path | None:
 
 def is_classifiers(provenance: Mapping[str, Any]) -> bool:
     """Whether the vector that was analysed is the one that the model's classifier reads."""
-    pool = _told(provenance)
+    pool = _recorded(provenance)
     return bool(provenance.get("model", {}).get("labels")) and (pool is None or pool["by"] == CLASSIFIER)
 
 
 def described(provenance: Mapping[str, Any]) -> str:
     """A phrase for the vector that was analysed, as "the mean of the token vectors" or "what the classifier reads ([CLS])"."""
-    pool, classifiers = _told(provenance), is_classifiers(provenance)
+    pool, classifiers = _recorded(provenance), is_classifiers(provenance)
     if pool is None:
         return "what the classifier reads" if classifiers else "the vector that stands for a text"
     token = pool.get("token")
@@ -159,7 +159,7 @@ def described(provenance: Mapping[str, Any]) -> str:
 def sourced(provenance: Mapping[str, Any]) -> str | None:
     """The phrase with where the choice was read, as "the mean of the token vectors (1_Pooling/config.json)"; None for results
     that do not say it."""
-    pool = _told(provenance)
+    pool = _recorded(provenance)
     if pool is None:
         return None
     return described(provenance) if is_classifiers(provenance) else f"{described(provenance)} ({pool['by']})"
@@ -167,12 +167,12 @@ def sourced(provenance: Mapping[str, Any]) -> str | None:
 
 def pool_identity(provenance: Mapping[str, Any]) -> str | None:
     """What two parts of one result must share: the classifier's own vector, or one of another name; None where none is told."""
-    pool = _told(provenance)
+    pool = _recorded(provenance)
     return CLASSIFIER if is_classifiers(provenance) else None if pool is None else pool["vector"]
 
 
-def _told(provenance: Mapping[str, Any]) -> Mapping[str, str] | None:
+def _recorded(provenance: Mapping[str, Any]) -> Mapping[str, str] | None:
     """What provenance.json says of the vector; None in folders of earlier versions, and where it makes no sense."""
     pool = provenance.get("pool")
-    told = isinstance(pool, Mapping) and pool.get("vector") in get_args(Vector) and isinstance(pool.get("by"), str)
-    return pool if told else None
+    known = isinstance(pool, Mapping) and pool.get("vector") in get_args(Vector) and isinstance(pool.get("by"), str)
+    return pool if known else None

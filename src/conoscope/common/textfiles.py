@@ -21,14 +21,18 @@ _ESCAPED = re.compile(r"[\udc80-\udcff]+")
 
 def lines(path: Path, notes: Counter[str], member: str = "") -> Iterator[str]:
     """The lines of a file (or of a zip's member) with their ends, as csv wants them."""
-    with told(path), _opened(path, member) as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
+    with (
+        as_data_error(path),
+        _opened(path, member) as file,
+        io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text,
+    ):
         for line in text:
             yield mended(line, notes)
 
 
 def whole(path: Path, notes: Counter[str]) -> str:
     """All of a file at once."""
-    with told(path), _opened(path, "") as file:
+    with as_data_error(path), _opened(path, "") as file:
         return decoded(file.read(), notes)
 
 
@@ -74,8 +78,8 @@ BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tar
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """What the disk or a broken archive says, told as ours."""
+def as_data_error(path: Path) -> Iterator[None]:
+    """Re-raise errors of the disk or of a broken archive as DataError."""
     try:
         yield
     except BROKEN as error:

@@ -11,7 +11,7 @@ from conoscope.corpora import esnli, hatexplain, hub, imdb, newsgroups, sarscov2
 from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
 from conoscope.corpora.cutting import TENTH, side
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.files import Columns, is_file, read_file
 
 __all__ = [
@@ -80,7 +80,9 @@ def corpus_of(texts: Texts) -> Corpus:
     return texts if isinstance(texts, Corpus) else Corpus.of(texts)
 
 
-def asked(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> tuple[Entry, Wanted]:
+def asked(
+    spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
+) -> tuple[Entry, CorpusRequest]:
     """The entry that a spec names, and what it asks of it: `name:split:option=value,option=value`."""
     seed = within("seed", seed, SEED)
     known, name, rest = _named(spec)
@@ -94,7 +96,7 @@ def asked(spec: str, columns: Columns | None = None, seed: int = 0, data_dir: st
             raise CorpusError(f"{name} is given the option {key!r} twice; give it once")
         options[key] = value
     folder = None if data_dir is None else Path(data_dir)
-    return CORPORA[known], Wanted(name, split, seed, options, folder, columns or Columns(), CORPORA[known].choices)
+    return CORPORA[known], CorpusRequest(name, split, seed, options, folder, columns or Columns(), CORPORA[known].choices)
 
 
 def _named(spec: str) -> tuple[str, str, list[str]]:

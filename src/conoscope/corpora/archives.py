@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from conoscope.common.errors import DataError, one_of
-from conoscope.common.textfiles import told
+from conoscope.common.textfiles import as_data_error
 from conoscope.corpora.base import Notes
 
 LARGEST = 1 << 26
@@ -19,7 +19,7 @@ def files_in(place: Path, folders: Collection[str], notes: Notes) -> Iterator[tu
     """
     filled: set[str] = set()
     seen: set[int] = set()
-    with told(place):
+    with as_data_error(place):
         for folder, name, content in _below(place, folders) if place.is_dir() else _in_tar(place, folders):
             if name.startswith("."):  # what a Mac leaves beside each file
                 continue

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from conoscope.common.errors import CorpusError
 from conoscope.common.options import no_option, takes
-from conoscope.common.textfiles import is_there, told
+from conoscope.common.textfiles import as_data_error, is_there
 from conoscope.corpora.base import Corpus, require_split
 from conoscope.corpora.files import Columns
 
@@ -18,7 +18,7 @@ END = 1 << 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CorpusRequest:
     """What is asked of a named corpus: a split, a seed, options, the folder to look in, and the columns of a data set."""
 
     name: str
@@ -35,8 +35,8 @@ class Wanted:
     @property
     def given(self) -> str:
         """The options as they are written after a split, sorted, those that say the default left out."""
-        told = {key: value for key, value in self.options.items() if value not in self.choices.get(key, ())[:1]}
-        return ",".join(f"{key}={told[key]}" for key in sorted(told))
+        changed = {key: value for key, value in self.options.items() if value not in self.choices.get(key, ())[:1]}
+        return ",".join(f"{key}={changed[key]}" for key in sorted(changed))
 
     def folder(self, name: str = "") -> Path:
         """The folder of the corpus's files, which is called `name` where that is not the corpus's own name."""
@@ -57,7 +57,7 @@ class Wanted:
         for path in files:
             hashed.update(path.name.encode())
             if path.is_file():
-                with told(path), path.open("rb") as file:
+                with as_data_error(path), path.open("rb") as file:
                     size = path.stat().st_size
                     hashed.update(str(size).encode())
                     hashed.update(file.read(END))
@@ -75,13 +75,13 @@ class Entry:
     """
 
     what: str
-    load: Callable[[Wanted], Corpus]
+    load: Callable[[CorpusRequest], Corpus]
     origin: str
     splits: tuple[str, ...] = ("train", "validation", "test")
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     offensive: bool = False
 
-    def corpus(self, wanted: Wanted) -> Corpus:
+    def corpus(self, wanted: CorpusRequest) -> Corpus:
         """The corpus, when split and options are ones that it has."""
         if self.splits:
             require_split(wanted.name, wanted.split, self.splits)

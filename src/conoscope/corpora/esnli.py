@@ -7,7 +7,7 @@ from typing import Any
 
 from conoscope.common.errors import CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.rationales import without_punctuation
 from conoscope.corpora.tables import require, rows
 
@@ -22,7 +22,7 @@ TOKENS = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 MISSING = ("", "n/a", "nan")
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     files = _files(wanted.folder(), wanted.split)
 
     def read(notes: Notes) -> Iterator[Example]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import CorpusError, one_of
-from conoscope.common.textfiles import is_there, readable, told
+from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
 
@@ -56,7 +56,7 @@ def read_file(path: Path, columns: Columns) -> Corpus:
 
 def _fingerprint(path: Path, columns: Columns) -> str:
     """A hash of the file and of the columns that are read."""
-    with told(path), path.open("rb") as file:
+    with as_data_error(path), path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     return hashlib.sha256(f"{content} {columns}".encode()).hexdigest()
 

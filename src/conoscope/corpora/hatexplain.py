@@ -9,7 +9,7 @@ from typing import Any
 from conoscope.common.errors import CorpusError
 from conoscope.common.textfiles import whole
 from conoscope.corpora.base import Corpus, Example, Notes
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.rationales import fitted
 
 LABELS = ("normal", "hatespeech", "offensive")
@@ -17,7 +17,7 @@ POSTS, DIVISIONS = "dataset.json", "post_id_divisions.json"
 NAMES = {"train": "train", "validation": "val", "test": "test"}
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     folder = wanted.folder()
     for name in (POSTS, DIVISIONS):
         if not (folder / name).is_file():

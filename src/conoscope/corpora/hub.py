@@ -7,7 +7,7 @@ from typing import Any
 
 from conoscope.common.errors import ConoscopeError, CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.files import example, scan
 from conoscope.corpora.tables import Row
 
@@ -16,7 +16,7 @@ HELD_BACK = (None, -1)
 """What data sets write where a label is not told."""
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     """One split of a data set; labels that are numbers with names are told by their names."""
     where = f"{_id(wanted)}:{wanted.split}"
     with _told(where):
@@ -43,13 +43,13 @@ def _load(wanted: Wanted) -> Corpus:
     return Corpus(wanted.name, wanted.split, labels, read, None, None, str(columns), wanted.given)
 
 
-def split_names(wanted: Wanted) -> tuple[str, ...]:
+def split_names(wanted: CorpusRequest) -> tuple[str, ...]:
     """The splits that a data set has."""
     with _told(_id(wanted)):
         return tuple(_library().get_dataset_split_names(_id(wanted), wanted["config"] or None))
 
 
-def _id(wanted: Wanted) -> str:
+def _id(wanted: CorpusRequest) -> str:
     return wanted.name.removeprefix(PREFIX)
 
 

@@ -8,13 +8,13 @@ from conoscope.common.textfiles import decoded
 from conoscope.corpora.archives import files_in
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import TENTH, by_turns, side
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 
 LABELS = ("neg", "pos")
 ARCHIVE, UNPACKED = "aclImdb_v1.tar.gz", "aclImdb"
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     place = _place(wanted.folder())
 
     def read(notes: Notes) -> Iterator[Example]:
@@ -32,7 +32,7 @@ def _place(folder: Path) -> Path:
     raise CorpusError(f"{folder} has neither {ARCHIVE} nor {UNPACKED}/; conoscope fetch imdb")
 
 
-def _reviews(place: Path, label: str, wanted: Wanted, notes: Notes) -> Iterator[Example]:
+def _reviews(place: Path, label: str, wanted: CorpusRequest, notes: Notes) -> Iterator[Example]:
     folder = f"{'test' if wanted.split == 'test' else 'train'}/{label}"
     for _, name, content in files_in(place, [folder], notes):
         text = decoded(content, notes)

@@ -8,7 +8,7 @@ from conoscope.common.errors import CorpusError
 from conoscope.corpora.archives import files_in
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import TENTH, dealt, side
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.tables import require, rows
 
 LABELS = (
@@ -23,7 +23,7 @@ FLAGS = 2
 """After the names, Orange's header has two rows: types and roles."""
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     part = "test" if wanted.split == "test" else "train"
     place = _place(wanted.folder(), part)
     tabular = ".tab" in place.suffixes

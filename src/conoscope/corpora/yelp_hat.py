@@ -8,7 +8,7 @@ from pathlib import Path
 from conoscope.common.errors import CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.cutting import side
-from conoscope.corpora.entry import Entry, Wanted
+from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.rationales import fitted, marked_words, without_punctuation
 from conoscope.corpora.tables import Row, require, rows
 
@@ -31,7 +31,7 @@ Review = tuple[str, str, list[int]]
 """A text, its label, and for each word how many people marked it."""
 
 
-def _load(wanted: Wanted) -> Corpus:
+def _load(wanted: CorpusRequest) -> Corpus:
     folder = wanted.folder()
     files = [_part(folder, number) for number in PARTS[wanted.split]]
     needed = VOTES[wanted["map"]]

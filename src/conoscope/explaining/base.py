@@ -14,7 +14,7 @@ from conoscope.common.options import options_of, read_options
 
 
 @dataclass(frozen=True)
-class Passed:
+class ForwardPass:
     """What one pass over a batch left for the methods.
 
     `logits` are there for a classifier. `readers` says from which tokens a map is read: 1 at the one that is classified
@@ -79,7 +79,7 @@ class Asked:
     method: Method
     options: Mapping[str, str]
 
-    def scores(self, passed: Passed) -> Float[Tensor, "b t"]:
+    def scores(self, passed: ForwardPass) -> Float[Tensor, "b t"]:
         """One score for each token; NaN on pads. Refused where one is no number: slopes overflow where answers do not."""
         found, real = self.method.compute(passed, **self.options), passed.batch.real
         sound = (found.isfinite() | ~real).all(-1)

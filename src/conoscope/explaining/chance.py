@@ -5,12 +5,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.corpora import Example, stable_hash
-from conoscope.explaining.base import Passed, explains
+from conoscope.explaining.base import ForwardPass, explains
 from conoscope.sums.numeric import mixed
 
 
 @explains("the baseline")
-def random_map(passed: Passed) -> Float[Tensor, "b t"]:
+def random_map(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """A number in [0, 1) for each word, by a hash of the example's id and the word's place: the same for every model."""
     word, ranks = passed.batch.word, passed.batch.example_ranks
     begins = word != torch.cat([torch.full_like(word[:, :1], -1), word[:, :-1]], 1)

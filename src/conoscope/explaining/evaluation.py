@@ -13,7 +13,7 @@ from conoscope.capture.loading import LoadedModel
 from conoscope.common.errors import OutputError
 from conoscope.common.pooling import Pool
 from conoscope.common.terminal import printable
-from conoscope.common.textfiles import readable, told
+from conoscope.common.textfiles import as_data_error, readable
 from conoscope.common.versions import versions
 from conoscope.corpora import Corpus
 from conoscope.measuring.provenance import command, of_corpus, of_model
@@ -28,7 +28,7 @@ INDEX = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class Evaluation:
     """Tables by name; the first has the columns map, metric, average, value, low, high, n, undefined."""
 
     tables: Mapping[str, pd.DataFrame]
@@ -110,5 +110,5 @@ def provenance_of(
 
 def fingerprint(path: Path) -> str:
     """The name of a file and a hash of what is in it."""
-    with told(path), path.open("rb") as file:
+    with as_data_error(path), path.open("rb") as file:
         return f"{readable(path.name)} sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"

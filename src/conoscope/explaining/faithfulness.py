@@ -14,7 +14,7 @@ from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.common.errors import CorpusError, ModelError
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
-from conoscope.explaining.evaluation import Judged, provenance_of, rows_of
+from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated, mean_of
 from conoscope.explaining.records import Explaining
 from conoscope.explaining.sources import Sources
@@ -33,7 +33,7 @@ def faithfulness(
     options: Explaining | None = None,
     erasing: Erasing | None = None,
     out: str | Path | None = None,
-) -> Judged:
+) -> Evaluation:
     """How far the predicted class's probability falls without the words that a map puts first, and with those alone."""
     how, erase, texts = options or Explaining(), erasing or Erasing(), corpus_of(corpus)
     loaded = load_model(model, device=how.device, dtype=how.dtype)
@@ -47,7 +47,7 @@ def faithfulness(
         claim(out, provenance)
     falls = _falls(texts.first(how.limit), sources, how, erase)
     tables = {"faithfulness": _table(falls, sources.names, erase), "faithfulness.bins": _by_share(falls, sources.names, erase)}
-    found = Judged(tables, {**provenance, "seen": {"examples": len(falls)}})
+    found = Evaluation(tables, {**provenance, "seen": {"examples": len(falls)}})
     if out is not None:
         found.save(out)
     return found

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
 from conoscope.common.errors import MeasureError
-from conoscope.explaining.base import Passed, explains
+from conoscope.explaining.base import ForwardPass, explains
 from conoscope.explaining.rollouts import with_residual
 
 LONGEST = 32
@@ -23,7 +23,7 @@ UNITS = 2**29
 
 
 @explains("Abnar and Zuidema 2020", "weights")
-def flow_map(passed: Passed) -> Float[Tensor, "b t"]:
+def flow_map(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """Maximum flow from the classifying token to each token through ½ α + ½ I; for texts of at most 32 tokens."""
     batch, readers = passed.batch, passed.readers
     assert readers is not None

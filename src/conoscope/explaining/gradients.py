@@ -13,13 +13,13 @@ from conoscope.capture.class_token import named_pad, padding_as
 from conoscope.capture.forward import within_memory
 from conoscope.capture.token_kinds import SPECIAL
 from conoscope.common.errors import MeasureError, ModelError
-from conoscope.explaining.base import Passed, explains
+from conoscope.explaining.base import ForwardPass, explains
 
 MOST_STEPS = 10**6
 
 
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
-def gradient(passed: Passed) -> Float[Tensor, "b t"]:
+def gradient(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """Gradient × input: the sum over coordinates of word vector × slope of the predicted class's logit."""
     target, vectors = target_of(passed), embeddings_of(passed)
     with torch.enable_grad(), within_memory(passed.batch):
@@ -30,7 +30,7 @@ def gradient(passed: Passed) -> Float[Tensor, "b t"]:
 
 
 @explains("Sundararajan et al. 2017, with Captum", steps=("50", "N"), baseline=("zeros", "pad"))
-def integrated_gradients(passed: Passed, steps: str, baseline: str) -> Float[Tensor, "b t"]:
+def integrated_gradients(passed: ForwardPass, steps: str, baseline: str) -> Float[Tensor, "b t"]:
     """Gradient × input, averaged on the way from no words to the text; special tokens stay as they are."""
     if int(steps) > MOST_STEPS:
         raise MeasureError(f"integrated_gradients takes at most {MOST_STEPS} steps; give fewer than {steps}")
@@ -66,7 +66,7 @@ def _captum() -> Callable[..., Any]:
     return lambda forward, *given, **options: IntegratedGradients(forward).attribute(*given, **options)
 
 
-def target_of(passed: Passed) -> Int[Tensor, " b"]:
+def target_of(passed: ForwardPass) -> Int[Tensor, " b"]:
     """The class that the model predicts of each text; its only number where it has but one."""
     if passed.logits is None:
         raise ModelError(f"{type(passed.module).__name__} is no classifier, and gradients need one; leave those maps out")
@@ -74,7 +74,7 @@ def target_of(passed: Passed) -> Int[Tensor, " b"]:
 
 
 @torch.no_grad()
-def embeddings_of(passed: Passed) -> Float[Tensor, "b t d"]:
+def embeddings_of(passed: ForwardPass) -> Float[Tensor, "b t d"]:
     """The word vectors that the model looks up."""
     table = passed.module.get_input_embeddings()
     found: Tensor = table(passed.batch.inputs["input_ids"])
@@ -90,7 +90,7 @@ def _pads(module: PreTrainedModel) -> Float[Tensor, " d"]:
     return found
 
 
-def _logits(passed: Passed, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
+def _logits(passed: ForwardPass, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
     with _looked_up(passed.module, vectors), padding_as(passed.module, passed.batch.pad):
         found: Tensor = passed.module(**inputs).logits
     return found

@@ -15,7 +15,7 @@ from conoscope.capture.recorder import Capture
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import Trace, read_at
 from conoscope.capture.wiring import Pooling
-from conoscope.explaining.base import Asked, Passed
+from conoscope.explaining.base import Asked, ForwardPass
 from conoscope.explaining.matrices import KINDS
 
 
@@ -27,7 +27,9 @@ class Passes:
         self.loaded = loaded
         self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
         self._capture = (
-            Capture(loaded.module, "full", looks=(), whole=True, vector=text_vector(loaded, pool).instead) if self.kinds else None
+            Capture(loaded.module, "full", reductions=(), whole=True, vector=text_vector(loaded, pool).instead)
+            if self.kinds
+            else None
         )
         self._stack = ExitStack()
 
@@ -39,7 +41,7 @@ class Passes:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
 
-    def __call__(self, batch: Batch) -> Passed:
+    def __call__(self, batch: Batch) -> ForwardPass:
         """One pass over a batch."""
         batch = batch.to(self.loaded.device)
         matrices: dict[str, list[Tensor]] = {kind: [] for kind in self.kinds}
@@ -52,7 +54,7 @@ class Passes:
         capture = self._capture
         answer = self.loaded.answer(batch, None if capture is None else lambda moved: capture(moved, keep))
         logits = answer if self.loaded.labels and answer.ndim == 2 else None
-        return Passed(self.loaded.module, batch, logits, self._readers(batch), matrices)
+        return ForwardPass(self.loaded.module, batch, logits, self._readers(batch), matrices)
 
     def _readers(self, batch: Batch) -> Float[Tensor, "b t"] | None:
         wiring = None if self._capture is None else self._capture.wiring

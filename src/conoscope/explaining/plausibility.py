@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.common.errors import CorpusError
 from conoscope.corpora import Corpus, Example, Notes, Texts, corpus_of
-from conoscope.explaining.evaluation import Judged, provenance_of, rows_of
+from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated
 from conoscope.explaining.metrics import Agreement, Judging, Sentence
 from conoscope.explaining.records import Explaining
@@ -28,7 +28,7 @@ def plausibility(
     options: Explaining | None = None,
     judging: Judging | None = None,
     out: str | Path | None = None,
-) -> Judged:
+) -> Evaluation:
     """Compare maps of a model, and scores from files, with a corpus's rationales; `random` is there to compare with."""
     how, judge, texts = options or Explaining(), judging or Judging(), corpus_of(corpus)
     loaded = None if model is None else load_model(model, device=how.device, dtype=how.dtype)
@@ -40,7 +40,7 @@ def plausibility(
     if out is not None:
         claim(out, provenance)
     judged = _judged(_those_judged(texts.first(how.limit), judge.sentences), sources, how, judge)
-    found = Judged(judged[0], {**provenance, "seen": judged[1]})
+    found = Evaluation(judged[0], {**provenance, "seen": judged[1]})
     if out is not None:
         found.save(out)
     return found

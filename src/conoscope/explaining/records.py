@@ -23,7 +23,7 @@ from conoscope.common.textfiles import readable
 from conoscope.common.writing import atomic_text
 from conoscope.corpora import Corpus, Example, Texts, corpus_of
 from conoscope.corpora.base import PEOPLE
-from conoscope.explaining.base import Asked, Passed, asked
+from conoscope.explaining.base import Asked, ForwardPass, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 
@@ -152,7 +152,7 @@ def _explained(
 
 
 def _of_batch(
-    examples: Sequence[Example], passed: Passed, loaded: LoadedModel, maps: Sequence[Asked], how: str
+    examples: Sequence[Example], passed: ForwardPass, loaded: LoadedModel, maps: Sequence[Asked], how: str
 ) -> Iterator[Explanation]:
     counts = [len(example.words) for example in examples]
     by_map = {wanted.name: word_scores(wanted.scores(passed), passed.batch, counts, how) for wanted in maps}
@@ -163,7 +163,7 @@ def _of_batch(
         yield Explanation(example, said[row], seen[row, :count], scores, readable(loaded.name))
 
 
-def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:
+def predicted_labels(passed: ForwardPass, labels: Sequence[str]) -> list[str | None]:
     """The label that the model gives each text; None where it has less than two to choose from."""
     logits, rows = passed.logits, len(passed.batch.ids)
     return [None] * rows if logits is None or logits.shape[-1] < 2 else [labels[number] for number in logits.argmax(-1).tolist()]

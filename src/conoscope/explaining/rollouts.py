@@ -6,17 +6,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from conoscope.explaining.base import Passed, explains
+from conoscope.explaining.base import ForwardPass, explains
 
 
 @explains("Abnar and Zuidema 2020", "weights")
-def rollout(passed: Passed) -> Float[Tensor, "b t"]:
+def rollout(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """Product of the layers' ½ α + ½ I, in the row of the classifying token."""
     return _from_reader(passed, map(with_residual, passed.layers("weights")))
 
 
 @explains("Fosse et al. 2023, reference code", "weights")
-def rollout_legacy(passed: Passed) -> Float[Tensor, "b t"]:
+def rollout_legacy(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """Product of the layers' α without residual, mean over the rows of all real tokens."""
     real = passed.batch.real.to(passed.layers("weights")[0].dtype)
     start = real / real.sum(-1, keepdim=True)
@@ -24,13 +24,13 @@ def rollout_legacy(passed: Passed) -> Float[Tensor, "b t"]:
 
 
 @explains("after Abnar and Zuidema 2020 and Kobayashi et al. 2020", "norms")
-def rollout_norms(passed: Passed) -> Float[Tensor, "b t"]:
+def rollout_norms(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """Product of the layers' ½ N + ½ I, with N the rows of ‖Σ_h α_ij f_h(x_j)‖ as shares."""
     return _from_reader(passed, (with_residual(shares(norms)) for norms in passed.layers("norms")))
 
 
 @explains("after Abnar and Zuidema 2020 and Kobayashi et al. 2021", "mixing")
-def rollout_mixing(passed: Passed) -> Float[Tensor, "b t"]:
+def rollout_mixing(passed: ForwardPass) -> Float[Tensor, "b t"]:
     """Product of the layers' ‖g(Σ_h α_ij f_h(x_j) + δ_ij x_i)‖ as shares: residual and norm as the model has them."""
     return _from_reader(passed, map(shares, passed.layers("mixing")))
 
@@ -53,7 +53,7 @@ def rolled(start: Float[Tensor, "b i t"], layers: Sequence[Float[Tensor, "b t t"
     return start
 
 
-def _from_reader(passed: Passed, layers: Iterable[Float[Tensor, "b t t"]]) -> Float[Tensor, "b t"]:
+def _from_reader(passed: ForwardPass, layers: Iterable[Float[Tensor, "b t t"]]) -> Float[Tensor, "b t"]:
     matrices = list(layers)
     assert passed.readers is not None
     return rolled(passed.readers.to(matrices[0].dtype)[:, None], matrices)[:, 0]

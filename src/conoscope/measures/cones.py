@@ -7,7 +7,7 @@ from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.tally import Need
-from conoscope.quantities import MASKS, meant
+from conoscope.quantities import MASKS, resolve_mask
 from conoscope.quantities.cones import CONES
 from conoscope.sums.statistics import Directions, Moments
 
@@ -17,7 +17,7 @@ SITES = (("hidden", "whole"), ("output", "whole"), *((site, width) for site in B
 
 def _parts(mask: str) -> Iterator[Part]:
     for site, width in SITES:
-        options = {"site": site, "width": width, "mask": meant(mask, site)}
+        options = {"site": site, "width": width, "mask": resolve_mask(mask, site)}
         needs = {
             "each": Need.of(Moments, "cones", **options),
             "pooled": Need.of(Directions, "directions", **options),

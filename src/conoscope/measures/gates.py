@@ -92,8 +92,8 @@ def _contextual(s: Scores, mass: float, cluster: Bool[Tensor, "*s"]) -> tuple[Bo
 def scores_of(maps: Sample) -> dict[str, Float[Tensor, "k h"]]:
     """The scores of each sampled example, by name, in double."""
     values = maps.values.double()
-    told = values[:, :-1].unflatten(1, (-1, len(GATE_SCORES) + len(PLACE)))
-    scores = dict(zip((*GATE_SCORES, *PLACE), told.unbind(-1), strict=True))
+    columns = values[:, :-1].unflatten(1, (-1, len(GATE_SCORES) + len(PLACE)))
+    scores = dict(zip((*GATE_SCORES, *PLACE), columns.unbind(-1), strict=True))
     row, key = scores.pop("row").long(), scores.pop("key").long()
     return scores | _among_others(scores["strong"] > 0, torch.stack((row, key), dim=-1), values[:, -1].long())
 

@@ -21,7 +21,7 @@ from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic, write_text
 from conoscope.quantities import QUANTITIES, Quantity, Subject
 from conoscope.quantities.class_maps import heads_of
-from conoscope.sums.buffer import Waiting
+from conoscope.sums.buffer import BatchBuffer
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Statistic
 
@@ -57,16 +57,16 @@ class Need:
     def _chosen(self) -> dict[str, str]:
         return dict(self.options)
 
-    def found(self, subject: Subject, before: Statistic | None) -> Statistic | tuple[Any, ...] | None:
-        """What the quantity finds, given what is summed already; None where the subject has no such site."""
-        told: dict[str, Any] = self._chosen
+    def compute(self, subject: Subject, before: Statistic | None) -> Statistic | tuple[Any, ...] | None:
+        """The arrays of the quantity, or its statistic, given what is summed already; None where the subject has no such site."""
+        options: dict[str, Any] = self._chosen
         if self.described.sampled:
-            told = {**told, "so_far": before if isinstance(before, Sample) else Sample()}
-        answer: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **told)
+            options = {**options, "so_far": before if isinstance(before, Sample) else Sample()}
+        answer: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **options)
         return answer
 
-    def summed(self, arrays: tuple[Any, ...]) -> Statistic:
-        """The statistic of the arrays of one batch, or of several one after the other."""
+    def reduce(self, arrays: tuple[Any, ...]) -> Statistic:
+        """The statistic of the arrays of one batch, or of several concatenated."""
         done = arrays if self.described.finish is None else self.described.finish(*arrays)
         return done if isinstance(done, Statistic) else Statistic.kinds[self.statistic].of(*done)
 
@@ -80,7 +80,7 @@ class Tally:
 
     needs: tuple[Need, ...]
     sums: dict[tuple[Need, int], Statistic] = field(default_factory=dict)
-    _waiting: dict[tuple[Need, int], Waiting] = field(default_factory=dict, repr=False)
+    _buffers: dict[tuple[Need, int], BatchBuffer] = field(default_factory=dict, repr=False)
 
     @classmethod
     def for_needs(cls, needs: Iterable[Need]) -> Self:
@@ -88,9 +88,9 @@ class Tally:
         return cls(tuple(dict.fromkeys(needs)))
 
     @property
-    def looks(self) -> set[str]:
+    def reductions(self) -> set[str]:
         """What must be seen of the attention weights; nothing where they need not be captured."""
-        return {look for need in self.needs for look in need.described.looks}
+        return {look for need in self.needs for look in need.described.reductions}
 
     @property
     def heads(self) -> dict[int, list[int]]:
@@ -107,15 +107,15 @@ class Tally:
 
     def add(self, subject: Subject) -> None:
         """Take one layer of one batch, or of the weights, into the sums."""
-        told: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
+        computed: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         for need in self.needs:
             if not isinstance(subject, need.described.of):
                 continue
             key, same = (need, subject.layer), (need.quantity, need.options)
-            # Two statistics of one quantity: it is computed once. What a sample is told depends on the sample.
-            found = told[same] if same in told else need.found(subject, self.sums.get(key))
+            # Two statistics of one quantity: it is computed once. What is computed for a sample depends on the sample.
+            found = computed[same] if same in computed else need.compute(subject, self.sums.get(key))
             if not need.described.sampled:
-                told[same] = found
+                computed[same] = found
             if isinstance(found, Statistic):
                 self._put(*key, found)
             elif found is not None:
@@ -123,23 +123,23 @@ class Tally:
 
     def settle(self) -> None:
         """Take all that waits into the sums."""
-        for key in self._waiting:
+        for key in self._buffers:
             self._settle(key)
 
     def _wait(self, key: tuple[Need, int], found: tuple[Any, ...]) -> None:
-        waiting = self._waiting.get(key)
+        waiting = self._buffers.get(key)
         if waiting is None:
-            waiting = self._waiting[key] = Waiting()
+            waiting = self._buffers[key] = BatchBuffer()
         if waiting.take(found):
             return
         self._settle(key)
         waiting.make_room(found, self.sums[key].numel if key in self.sums else 0)
         if not waiting.take(found):
-            self._put(*key, key[0].summed(found))
+            self._put(*key, key[0].reduce(found))
 
     def _settle(self, key: tuple[Need, int]) -> None:
-        if (arrays := self._waiting[key].leave()) is not None:
-            self._put(*key, key[0].summed(arrays))
+        if (arrays := self._buffers[key].leave()) is not None:
+            self._put(*key, key[0].reduce(arrays))
 
     def _put(self, need: Need, layer: int, part: Statistic) -> None:
         before = self.sums.get((need, layer))

@@ -23,7 +23,7 @@ EVERY = 60.0
 
 
 @dataclass
-class Seen:
+class StreamDigest:
     """Counts the examples that pass, and adds up their hashes: a digest that merges as the sums do."""
 
     examples: int = 0
@@ -64,15 +64,15 @@ class Checkpoint:
         """Where the sums so far are kept."""
         return None if self.out is None else self.out / "partial"
 
-    def resume(self, examples: Iterator[Example], tally: Tally) -> tuple[Tally, Seen]:
+    def resume(self, examples: Iterator[Example], tally: Tally) -> tuple[Tally, StreamDigest]:
         """The tally of an earlier run of the same command, its examples skipped; the given one where there is none."""
         if self.folder is None or not (self.folder / "provenance.json").is_file():
-            return tally, Seen()
+            return tally, StreamDigest()
         try:
             before = Result.load(self.folder)
         except OutputError as error:
             raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
-        done = Seen(**before.provenance["seen"])
+        done = StreamDigest(**before.provenance["seen"])
         skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
             pass
@@ -80,7 +80,7 @@ class Checkpoint:
             raise OutputError(f"{self.folder} was left by another run, or the corpus has changed since; remove it to begin anew")
         return before.tally, done
 
-    def keep(self, tally: Tally, seen: Seen) -> None:
+    def keep(self, tally: Tally, seen: StreamDigest) -> None:
         """Save the sums so far, once a minute at the most."""
         if self.folder is None or time.monotonic() - self._saved < EVERY:
             return

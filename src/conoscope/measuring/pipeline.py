@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from conoscope.capture.batcher import WINDOW, Batcher, Known
+from conoscope.capture.batcher import WINDOW, Batcher, TokenAnnotations
 from conoscope.capture.class_token import known_ids
 from conoscope.capture.device import dtype_name
 from conoscope.capture.frequencies import load_ranks
-from conoscope.capture.head_weights import maps_of
+from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture, Mode
 from conoscope.capture.text_vector import text_vector
-from conoscope.capture.trace import Answer, Maps
+from conoscope.capture.trace import HeadWeights, PooledOutput
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
 from conoscope.common.options import refuse_twice
@@ -110,11 +110,11 @@ def merge(folders: Iterable[str | Path]) -> Result:
     return reduce(add, results)
 
 
-def _known(loaded: LoadedModel, options: Options) -> Known:
+def _known(loaded: LoadedModel, options: Options) -> TokenAnnotations:
     _refuse_unclear(options.kinds)
     size = known_ids(loaded.module)
     ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
-    return Known(options.kinds, ranks)
+    return TokenAnnotations(options.kinds, ranks)
 
 
 def _refuse_unclear(kinds: Mapping[str, Sequence[str]]) -> None:
@@ -140,7 +140,7 @@ def _fitting(texts: Corpus, given: bool) -> list[Request]:
 
 def _of_weights(wanted: Request) -> bool:
     """Whether a measure has something to say of the weights alone."""
-    return any(need.described.of is Maps for need in wanted.needs())
+    return any(need.described.of is HeadWeights for need in wanted.needs())
 
 
 def _refuse_without_texts(asked: Sequence[Request], given: bool) -> None:
@@ -152,42 +152,43 @@ def _refuse_without_texts(asked: Sequence[Request], given: bool) -> None:
 
 def _refuse_unread(asked: Sequence[Request], options: Options, given: bool) -> None:
     """Refuse an option that nothing would read: whoever gives it expects it to change something."""
-    told = {name for wanted in asked for need in wanted.needs() for name in need.described.told}
+    run_options = {name for wanted in asked for need in wanted.needs() for name in need.described.run_options}
     readers = {
-        name: [known.name for known in CATALOGUE.values() if name in _told(known.name)] for name in ("kinds", "frequencies")
+        name: [known.name for known in CATALOGUE.values() if name in _run_options(known.name)]
+        for name in ("kinds", "frequencies")
     }
     for name, by in readers.items():
-        if getattr(options, name) and name not in told:
+        if getattr(options, name) and name not in run_options:
             raise MeasureError(f"no measure that is asked for reads {name}; leave it out, or ask for {one_of(by)}")
     for name in ("limit", "max_length", "pool"):
         if getattr(options, name) is not None and not given:
             raise CorpusError(f"{name} is of texts, and there are none; give a corpus, or leave it out")
 
 
-def _told(name: str) -> set[str]:
+def _run_options(name: str) -> set[str]:
     """The options that a measure reads."""
-    return {option for need in request(name).needs() for option in need.described.told}
+    return {option for need in request(name).needs() for option in need.described.run_options}
 
 
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
     (options, checkpoint), examples = how, iter(part)
     tally, seen = checkpoint.resume(examples, tally)
-    if tally.wants(Maps) and not seen.examples:
-        for maps in maps_of(loaded.module):
+    if tally.wants(HeadWeights) and not seen.examples:
+        for maps in head_weights_of(loaded.module):
             tally.add(maps)
     tally = tally.to(loaded.device)
     batcher.truncated = seen.truncated
     stream, (shard, shards) = seen.watch(examples), options.shard
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
-    mode: Mode = "full" if tally.looks else "kv"
+    mode: Mode = "full" if tally.reductions else "kv"
     vector = None if is_classifiers(checkpoint.provenance) else checkpoint.provenance.get("pool", {}).get("vector")
     with (
-        Capture(loaded.module, mode, tally.looks, heads=tally.heads, vector=vector) as capture,
+        Capture(loaded.module, mode, tally.reductions, heads=tally.heads, vector=vector) as capture,
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)
-        look = partial(capture, receive=tally.add, answer=tally.add if tally.wants(Answer) else None)
+        look = partial(capture, receive=tally.add, answer=tally.add if tally.wants(PooledOutput) else None)
         while window := list(islice(stream, size * WINDOW)):
             for batch in batcher.batches(window, size, places):
                 seen.judge(batch, loaded.answer(batch, look))

@@ -17,6 +17,6 @@ from conoscope.quantities import (  # noqa: F401  enters them into QUANTITIES
     stream,
     words,
 )
-from conoscope.quantities.base import MASKS, QUANTITIES, Quantity, Subject, meant, quantity
+from conoscope.quantities.base import MASKS, QUANTITIES, Quantity, Subject, quantity, resolve_mask
 
-__all__ = ["MASKS", "QUANTITIES", "Quantity", "Subject", "meant", "quantity"]
+__all__ = ["MASKS", "QUANTITIES", "Quantity", "Subject", "quantity", "resolve_mask"]

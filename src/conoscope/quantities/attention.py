@@ -11,7 +11,7 @@ from conoscope.sums.numeric import entropy_of, normalized
 ROWS = ("all", "cls", "cls_to_others")
 
 
-@quantity(looks=("entropy", "classifying"))
+@quantity(reductions=("entropy", "classifying"))
 def attention_entropy(trace: Trace, row: str) -> Arrays | None:
     """Entropy of each sentence's rows: of all of them, of [CLS]'s, or of [CLS]'s with itself taken out."""
     each = trace.look("entropy")

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.trace import Answer, Maps, Trace
+from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.sums.samples import Sample
 
 ALL = 2**62
@@ -18,7 +18,7 @@ MASKS = ("published", "real", "content")
 
 Arrays = tuple[Any, ...]
 """What a statistic's `of` takes: tensors with the items first, then what is the same for all of them."""
-Subject = Trace | Answer | Maps
+Subject = Trace | PooledOutput | HeadWeights
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,17 @@ class Quantity:
 
     One that is `sampled` is also given the sample so far, so that it need not compute what could not enter; one that is
     `sparse` may have nothing to say of some layers. What `finish` makes of the arrays of several batches together, a
-    statistic takes (or it is that statistic already). `told`: the options of a run that it reads, `kinds` or `frequencies`.
+    statistic takes (or it is that statistic already). `run_options`: the options of a run that it reads, `kinds` or
+    `frequencies`.
     """
 
     compute: Callable[..., Any]
     of: type[Subject]
-    looks: tuple[str, ...]
+    reductions: tuple[str, ...]
     sampled: bool
     sparse: bool
     finish: Callable[..., Any] | None
-    told: tuple[str, ...] = ()
+    run_options: tuple[str, ...] = ()
 
 
 QUANTITIES: dict[str, Quantity] = {}
@@ -45,22 +46,22 @@ QUANTITIES: dict[str, Quantity] = {}
 
 def quantity(
     of: type[Subject] = Trace,
-    looks: tuple[str, ...] = (),
+    reductions: tuple[str, ...] = (),
     sampled: bool = False,
     sparse: bool = False,
     finish: Callable[..., Any] | None = None,
-    told: tuple[str, ...] = (),
+    run_options: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function into QUANTITIES under its own name."""
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
-        QUANTITIES[compute.__name__] = Quantity(compute, of, looks, sampled, sparse, finish, told)
+        QUANTITIES[compute.__name__] = Quantity(compute, of, reductions, sampled, sparse, finish, run_options)
         return compute
 
     return enter
 
 
-def meant(mask: str, site: str) -> str:
+def resolve_mask(mask: str, site: str) -> str:
     """The tokens that a mask means at a site. As published: content tokens of hidden states, all real ones elsewhere."""
     return {"hidden": "content"}.get(site, "real") if mask == "published" else mask
 
@@ -75,7 +76,7 @@ def tokens_entering(
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Int[Tensor, " n"]]:
     """The real tokens of a batch that could enter a sample of so many of each group: their places in the batch laid out in one
     row, their ranks and groups."""
-    at = drawn(batch, "real", batch.real.shape[1])
+    at = sampled_tokens(batch, "real", batch.real.shape[1])
     ranks = batch.token_ranks.flatten()[at]
     of = torch.zeros_like(ranks) if groups is None else groups.flatten()[at]
     kept = so_far.entering(of, ranks, (size, ALL))
@@ -92,7 +93,7 @@ def examples_entering(
     return rows[kept], ranks[kept]
 
 
-def drawn(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
+def sampled_tokens(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
     """The `size` tokens of each sentence with the smallest hash, of those that count: their places in the batch laid out in
     one row."""
 
@@ -106,5 +107,5 @@ def drawn(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
         starts = torch.arange(len(keep), device=keep.device)[:, None] * length
         return (starts + where)[keep.gather(1, where)]
 
-    found: Tensor = batch.once(("drawn", mask, size), compute)
+    found: Tensor = batch.memo(("drawn", mask, size), compute)
     return found

@@ -7,7 +7,7 @@ from torch import Tensor
 from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import first_place
 from conoscope.capture.token_kinds import SEP
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.quantities.base import quantity
 from conoscope.sums.samples import ByKey
 from conoscope.sums.statistics import Moments
@@ -25,8 +25,8 @@ def heads_of(text: str) -> dict[int, list[int]]:
     return found
 
 
-@quantity(of=Answer, looks=("maps",), sparse=True)
-def class_maps(answer: Answer, heads: str) -> ByKey | None:
+@quantity(of=PooledOutput, reductions=("maps",), sparse=True)
+def class_maps(answer: PooledOutput, heads: str) -> ByKey | None:
     """The maps of the named heads, by class, of examples that the model gets right; what stands from the first separator on
     is 0."""
     batch, wanted = answer.batch, heads_of(heads).get(answer.layer, [])

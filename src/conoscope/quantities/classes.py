@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
 from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Sample, beginnings_of, names_of
@@ -17,28 +17,28 @@ BUDGET = 2e7
 """Sums of products are kept while classes × layers × d² is no more than this."""
 
 
-def _labelled(answer: Answer) -> Bool[Tensor, "b c"]:
+def _labelled(answer: PooledOutput) -> Bool[Tensor, "b c"]:
     """Which examples have a vector and this label."""
 
     def compute() -> Tensor:
         classes = torch.arange(answer.classes, device=answer.there.device)
         return answer.there[:, None] & (answer.batch.label[:, None] == classes)
 
-    found: Tensor = answer.batch.once("labelled", compute)
+    found: Tensor = answer.batch.memo("labelled", compute)
     return found
 
 
-def _vectors(answer: Answer, site: str) -> Float[Tensor, "b d"] | None:
+def _vectors(answer: PooledOutput, site: str) -> Float[Tensor, "b d"] | None:
     found: Tensor | None = getattr(answer, site)
     return None if found is None else at_least_single(found)
 
 
-def _within_budget(answer: Answer, width: int) -> bool:
+def _within_budget(answer: PooledOutput, width: int) -> bool:
     return answer.classes * (answer.layers + 1) * width**2 <= BUDGET
 
 
-@quantity(of=Answer)
-def class_directions(answer: Answer, site: str) -> Arrays | None:
+@quantity(of=PooledOutput)
+def class_directions(answer: PooledOutput, site: str) -> Arrays | None:
     """Every example's vector, and whether it counts for a half of the corpus, by hash, and for a class."""
     x = _vectors(answer, site)
     if x is None:
@@ -49,7 +49,7 @@ def class_directions(answer: Answer, site: str) -> Arrays | None:
         return half[:, :, None] & _labelled(answer)[:, None]
 
     # In double: the cosine of a vector with itself is then 1.
-    return x[:, None, None].double(), answer.batch.once("by half", by_half)
+    return x[:, None, None].double(), answer.batch.memo("by half", by_half)
 
 
 def _units(x: Float[Tensor, "n 1 d"], keep: Bool[Tensor, "n c"]) -> Arrays:
@@ -57,8 +57,8 @@ def _units(x: Float[Tensor, "n 1 d"], keep: Bool[Tensor, "n c"]) -> Arrays:
     return units, keep & (units != 0).any(-1)
 
 
-@quantity(of=Answer, sparse=True, finish=_units)
-def class_units(answer: Answer, site: str) -> Arrays | None:
+@quantity(of=PooledOutput, sparse=True, finish=_units)
+def class_units(answer: PooledOutput, site: str) -> Arrays | None:
     """Every example's vector, made a unit vector, and the class it counts for; nothing where their products would take too
     much room."""
     x = _vectors(answer, site)
@@ -67,13 +67,13 @@ def class_units(answer: Answer, site: str) -> Arrays | None:
     return x[:, None], _labelled(answer)
 
 
-@quantity(of=Answer, sampled=True, sparse=True)
-def first_correct(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
+@quantity(of=PooledOutput, sampled=True, sparse=True)
+def first_correct(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | None:
     """Vectors of examples that the model got right: of each class the first in the order of the corpus."""
     batch, x = answer.batch, _vectors(answer, site)
     if x is None:
         return None
-    right: Tensor = batch.once("right", lambda: (_labelled(answer).any(-1) & (answer.predicted == batch.label)).nonzero()[:, 0])
+    right: Tensor = batch.memo("right", lambda: (_labelled(answer).any(-1) & (answer.predicted == batch.label)).nonzero()[:, 0])
     # A zero vector has no direction.
     right = right[(x[right] != 0).any(-1)]
     kept = right[so_far.entering(batch.label[right], batch.place[right], (1, ALL))]
@@ -82,8 +82,8 @@ def first_correct(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
     return batch.label[kept], batch.place[kept], x[kept], _ids(answer, kept), 1, ALL
 
 
-@quantity(of=Answer, sampled=True, sparse=True)
-def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arrays | None:
+@quantity(of=PooledOutput, sampled=True, sparse=True)
+def class_vectors(answer: PooledOutput, site: str, layers: str, so_far: Sample) -> Arrays | None:
     """Vectors of labelled examples, each with its label and the model's answer: of the last layer, or of all.
 
     Where the products of the other layers would take too much room, they are sampled too.
@@ -94,14 +94,14 @@ def class_vectors(answer: Answer, site: str, layers: str, so_far: Sample) -> Arr
     return _known_vectors(answer, x, _entering(answer, so_far, SAMPLE), SAMPLE)
 
 
-@quantity(of=Answer, sampled=True, sparse=True)
-def few_class_vectors(answer: Answer, site: str, so_far: Sample) -> Arrays | None:
+@quantity(of=PooledOutput, sampled=True, sparse=True)
+def few_class_vectors(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | None:
     """Vectors of a few labelled examples, each with its label, the model's answer and its beginning, of every layer."""
     x = _vectors(answer, site)
     if x is None:
         return None
     # Which examples are chosen is the same in every layer.
-    chosen = answer.batch.once(("few vectors", so_far.mark), lambda: _with_beginnings(answer, _entering(answer, so_far, FEW)))
+    chosen = answer.batch.memo(("few vectors", so_far.mark), lambda: _with_beginnings(answer, _entering(answer, so_far, FEW)))
     return _known_vectors(answer, x, chosen, FEW)
 
 
@@ -109,13 +109,13 @@ Chosen = tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor]
 """Rows of a batch, their ranks, and what the examples are called."""
 
 
-def _entering(answer: Answer, so_far: Sample, size: int) -> Chosen:
+def _entering(answer: PooledOutput, so_far: Sample, size: int) -> Chosen:
     """The labelled examples that could enter a sample of so many."""
     kept, ranks = examples_entering(answer.batch, so_far, size, _labelled(answer).any(-1))
     return kept, ranks, _ids(answer, kept)
 
 
-def _with_beginnings(answer: Answer, chosen: Chosen) -> Chosen:
+def _with_beginnings(answer: PooledOutput, chosen: Chosen) -> Chosen:
     """The same, with the beginnings of their texts beside what they are called."""
     kept, ranks, names = chosen
     texts = answer.batch.texts or ("",) * len(answer.batch.ids)
@@ -123,7 +123,7 @@ def _with_beginnings(answer: Answer, chosen: Chosen) -> Chosen:
     return kept, ranks, torch.cat((names, beginnings), dim=-1)
 
 
-def _known_vectors(answer: Answer, x: Float[Tensor, "b d"], chosen: Chosen, size: int) -> Arrays | None:
+def _known_vectors(answer: PooledOutput, x: Float[Tensor, "b d"], chosen: Chosen, size: int) -> Arrays | None:
     """The vectors of some examples, then label and answer."""
     kept, ranks, names = chosen
     if not len(kept):
@@ -132,8 +132,8 @@ def _known_vectors(answer: Answer, x: Float[Tensor, "b d"], chosen: Chosen, size
     return torch.zeros_like(ranks), ranks, torch.cat((x[kept], known), dim=-1), names, size, 1
 
 
-@quantity(of=Answer, sparse=True)
-def confusion(answer: Answer) -> Arrays | None:
+@quantity(of=PooledOutput, sparse=True)
+def confusion(answer: PooledOutput) -> Arrays | None:
     """The class that the model answers, by the class that is right, counted in the last layer."""
     if answer.layer < answer.layers or not answer.classes:
         return None
@@ -141,5 +141,5 @@ def confusion(answer: Answer) -> Arrays | None:
     return answer.predicted[:, None].expand(counts.shape).double(), counts, 1.0, 1.0, answer.classes - 1
 
 
-def _ids(answer: Answer, kept: Tensor) -> Tensor:
+def _ids(answer: PooledOutput, kept: Tensor) -> Tensor:
     return names_of([answer.batch.ids[row] for row in kept.tolist()]).to(kept.device)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.capture.trace import Trace
-from conoscope.quantities.base import Arrays, drawn, mask_of, quantity
+from conoscope.quantities.base import Arrays, mask_of, quantity, sampled_tokens
 from conoscope.sums.numeric import at_least_single
 from conoscope.sums.statistics import Directions, Moments
 
@@ -45,7 +45,7 @@ def norms_of(trace: Trace, site: str, width: str) -> Float[Tensor, "b t h"]:
     by_head = trace.norms(site)
     if width == "head" or by_head.shape[-1] == 1:
         return by_head
-    found: Tensor = trace.once(("norms", site, width), lambda: torch.linalg.vector_norm(by_head, dim=-1, keepdim=True))
+    found: Tensor = trace.memo(("norms", site, width), lambda: torch.linalg.vector_norm(by_head, dim=-1, keepdim=True))
     return found
 
 
@@ -55,7 +55,7 @@ def by_sentence(trace: Trace, site: str, width: str, mask: str) -> Sentences | N
         return None
     if site == "input" and trace.goes_on and ("sentences", "hidden", mask) in trace.earlier:
         return trace.earlier["sentences", "hidden", mask][width]  # type: ignore[no-any-return]
-    both: dict[str, Sentences] = trace.once(("sentences", site, mask), lambda: _sum_sentences(trace, site, mask))
+    both: dict[str, Sentences] = trace.memo(("sentences", site, mask), lambda: _sum_sentences(trace, site, mask))
     return both[width]
 
 
@@ -81,7 +81,7 @@ def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
 
 def kept(trace: Trace, mask: str, dtype: torch.dtype) -> Float[Tensor, "b t 1"]:
     """1 for the tokens that count, 0 for the others."""
-    found: Tensor = trace.batch.once(("kept", mask, dtype), lambda: mask_of(trace.batch, mask)[..., None].to(dtype))
+    found: Tensor = trace.batch.memo(("kept", mask, dtype), lambda: mask_of(trace.batch, mask)[..., None].to(dtype))
     return found
 
 
@@ -92,7 +92,7 @@ def lengths(trace: Trace, site: str, width: str, mask: str) -> Float[Tensor, "b 
         norms = norms_of(trace, site, width)
         return of_lengths(norms, kept(trace, mask, norms.dtype))
 
-    found: Tensor = trace.once(("lengths", site, width, mask), compute)
+    found: Tensor = trace.memo(("lengths", site, width, mask), compute)
     return found
 
 
@@ -137,7 +137,7 @@ def directions(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
     each = by_sentence(trace, site, width, mask)
     if each is None:
         return None
-    all = trace.batch.once(("count", mask), lambda: mask_of(trace.batch, mask).sum().double()[None, None])
+    all = trace.batch.memo(("count", mask), lambda: mask_of(trace.batch, mask).sum().double()[None, None])
     return each.sums.sum(0, keepdim=True).double(), each.count.sum(0, keepdim=True).double(), all
 
 
@@ -177,7 +177,7 @@ def _spread(trace: Trace, site: str, heads: int, mask: str, row: int) -> Float[T
 @quantity()
 def random_vectors(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
     """One vector of each sentence, drawn by hash: pairs of them are pairs of words of different sentences."""
-    return drawn_vectors(trace, site, width, drawn(trace.batch, mask, 1))
+    return drawn_vectors(trace, site, width, sampled_tokens(trace.batch, mask, 1))
 
 
 def drawn_vectors(trace: Trace, site: str, width: str, at: Int[Tensor, " n"]) -> tuple[Float[Tensor, "n h e"]] | None:
@@ -210,5 +210,5 @@ def norm_counts(trace: Trace, site: str, width: str) -> Arrays | None:
     if getattr(trace, site) is None:
         return None
     found = norms_of(trace, site, width)
-    at = drawn(trace.batch, "real", DRAWN)
+    at = sampled_tokens(trace.batch, "real", DRAWN)
     return found.flatten(0, 1).index_select(0, at).log2(), at >= 0, *NORM_EDGES

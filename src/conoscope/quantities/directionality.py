@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from conoscope.capture.trace import Maps, Trace
+from conoscope.capture.trace import HeadWeights, Trace
 from conoscope.quantities.base import examples_entering, quantity
 from conoscope.sums.numeric import entropy_rank
 from conoscope.sums.samples import Constant, Sample, names_of
@@ -109,7 +109,7 @@ def precision(*weights: Tensor) -> float:
     return torch.finfo(torch.float32 if single else torch.float64).eps
 
 
-def factors(maps: Maps, map: str) -> tuple[Tensor, Tensor] | None:
+def factors(maps: HeadWeights, map: str) -> tuple[Tensor, Tensor] | None:
     """A and B of each head's map A Bᵀ, shape (h, d, e) and (h, d_out, e)."""
     a, b = (maps.query, maps.key) if map == "query-key" else (maps.value, columns(maps, "output"))
     if a is None or b is None:
@@ -122,14 +122,14 @@ def _side_by_side(x: Float[Tensor, "h d e"]) -> Float[Tensor, "d he"]:
     return x.transpose(0, 1).flatten(1)
 
 
-def columns(maps: Maps, space: str) -> Float[Tensor, "h d e"] | None:
+def columns(maps: HeadWeights, space: str) -> Float[Tensor, "h d e"] | None:
     """The matrix of each head whose columns span a space: W_Q, W_K, W_V, and W_O transposed, since it is written along rows."""
     found: Tensor | None = getattr(maps, space)
     return found.mT if space == "output" and found is not None else found
 
 
-@quantity(of=Maps, sparse=True)
-def map_numbers(maps: Maps, map: str, width: str) -> Constant | None:
+@quantity(of=HeadWeights, sparse=True)
+def map_numbers(maps: HeadWeights, map: str, width: str) -> Constant | None:
     """What MAP_NUMBERS names, of each head's map; or of their sum over heads, beside the sum of the heads' ranks."""
     found = factors(maps, map)
     if found is None:
@@ -151,9 +151,9 @@ def _of_map(a: Float[Tensor, "h d e"], b: Float[Tensor, "h d_out e"], eps: float
     return torch.cat((numbers(a, b, eps), torch.stack((doubled, undefined), dim=-1)), dim=-1)
 
 
-@quantity(of=Maps, sparse=True)
+@quantity(of=HeadWeights, sparse=True)
 @one_thread()
-def map_values(maps: Maps, map: str) -> Constant | None:
+def map_values(maps: HeadWeights, map: str) -> Constant | None:
     """The singular values of each head's map."""
     found = factors(maps, map)
     return None if found is None else Constant.of(singular_values(*found))
@@ -168,9 +168,9 @@ def basis(w: Float[Tensor, "h d e"], eps: float) -> tuple[Float[Tensor, "h d k"]
     return (q @ u) * there[:, None], there.sum(-1)
 
 
-@quantity(of=Maps, sparse=True)
+@quantity(of=HeadWeights, sparse=True)
 @one_thread()
-def space_angles(maps: Maps, spaces: str) -> Constant | None:
+def space_angles(maps: HeadWeights, spaces: str) -> Constant | None:
     """Of two spaces of each head: the mean squared cosine of their principal angles, the smallest and the largest angle."""
     one, other = (columns(maps, space) for space in spaces.split("-"))
     if one is None or other is None:
@@ -186,8 +186,8 @@ def space_angles(maps: Maps, spaces: str) -> Constant | None:
     return Constant.of(found.where(fewest[:, None] > 0, torch.nan))
 
 
-@quantity(of=Maps, sparse=True)
-def head_overlaps(maps: Maps, space: str) -> Constant | None:
+@quantity(of=HeadWeights, sparse=True)
+def head_overlaps(maps: HeadWeights, space: str) -> Constant | None:
     """‖U_iᵀ U_j‖² of the bases of every two heads, divided by the smaller dimension: the mean squared cosine between them."""
     w = columns(maps, space)
     if w is None:

@@ -19,7 +19,7 @@ GRID = 16
 """How many cells a side of the grid has."""
 
 
-@quantity(looks=("maps",), sampled=True, sparse=True)
+@quantity(reductions=("maps",), sampled=True, sparse=True)
 def gate_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
     """Scores of the maps of so many examples of the corpus, drawn by hash: those of all heads in a row, then the label."""
 
@@ -30,7 +30,7 @@ def gate_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
     return _sampled(trace, examples, so_far, scored)
 
 
-@quantity(looks=("maps",), sampled=True, sparse=True)
+@quantity(reductions=("maps",), sampled=True, sparse=True)
 def pooled_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
     """The maps of the same examples, pooled onto the grid: those of all heads in a row."""
     return _sampled(trace, examples, so_far, lambda some: pooled_map(_maps(trace, some), trace.batch.real[some]).flatten(1))
@@ -59,16 +59,16 @@ def overlaps(real: Bool[Tensor, "n t"]) -> Float[Tensor, "n g t"]:
     return (upper - lower).clamp_min(0).where(real[:, None], 0.0)
 
 
-def _sampled(trace: Trace, examples: str, so_far: Sample, told: Callable[[Tensor], Tensor]) -> Arrays | None:
+def _sampled(trace: Trace, examples: str, so_far: Sample, run_options: Callable[[Tensor], Tensor]) -> Arrays | None:
     """What is told of the maps of those examples that could enter the sample; None where there are none."""
     if trace.visible is None:
         return None
     size = int(examples)
     # Which examples are chosen is the same in every layer.
-    at, ranks, names = trace.batch.once(("gates", size, so_far.mark), lambda: _chosen(trace.batch, so_far, size))
+    at, ranks, names = trace.batch.memo(("gates", size, so_far.mark), lambda: _chosen(trace.batch, so_far, size))
     if not len(at):
         return None
-    return torch.zeros_like(ranks), ranks, torch.cat([told(some) for some in _some(at)]), names, size, 1
+    return torch.zeros_like(ranks), ranks, torch.cat([run_options(some) for some in _some(at)]), names, size, 1
 
 
 def _some(at: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], ...]:

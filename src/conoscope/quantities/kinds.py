@@ -31,22 +31,22 @@ def one_hot(batch: Batch, dtype: torch.dtype) -> Shaped[Tensor, "b t k"]:
     def compute() -> Tensor:
         return (batch.named[..., None] == torch.arange(len(batch.kinds), device=batch.named.device)).to(dtype)
 
-    found: Tensor = batch.once(("kinds", dtype), compute)
+    found: Tensor = batch.memo(("kinds", dtype), compute)
     return found
 
 
 def received_weights(trace: Trace) -> Float[Tensor, "b h t"] | None:
     """The mean over a text's real queries of the weight that each key is given."""
     found = trace.look("received")
-    return None if found is None else trace.once("received", lambda: found[:, :, 0] / _length(trace.batch)[:, None])
+    return None if found is None else trace.memo("received", lambda: found[:, :, 0] / _length(trace.batch)[:, None])
 
 
 def _length(batch: Batch) -> Int[Tensor, "b 1"]:
-    found: Tensor = batch.once("length", lambda: batch.real.sum(-1, keepdim=True))
+    found: Tensor = batch.memo("length", lambda: batch.real.sum(-1, keepdim=True))
     return found
 
 
-@quantity(looks=("received",), sparse=True, told=("kinds",))
+@quantity(reductions=("received",), sparse=True, run_options=("kinds",))
 def kind_norms(trace: Trace) -> Arrays | None:
     """What OF_KIND names, of each text, head and kind; no mean ‖f‖ where a text has no token of the kind."""
     weights, norms = received_weights(trace), transformed_norms(trace)
@@ -57,7 +57,7 @@ def kind_norms(trace: Trace) -> Arrays | None:
     return (torch.stack((weight, norm, total / kinds.sum(1, keepdim=True)), dim=-1),)
 
 
-@quantity(looks=("columns",), sparse=True, told=("kinds",))
+@quantity(reductions=("columns",), sparse=True, run_options=("kinds",))
 def summed_kind_norms(trace: Trace) -> Arrays | None:
     """Σ ‖Σ_h α f‖ over the keys of each kind, mean over queries, of each text: of the special tokens and of others drawn by
     hash, each of which stands for several."""
@@ -90,7 +90,7 @@ def transformed_ends(trace: Trace) -> Arrays | None:
     return ends, ends.isfinite()
 
 
-@quantity(looks=("entropy", "band", "received"), told=("kinds",))
+@quantity(reductions=("entropy", "band", "received"), run_options=("kinds",))
 def head_masses(trace: Trace) -> Arrays | None:
     """What HEADS names, and the mass of every kind, of each text and head."""
     entropy, band, received = (trace.look(name) for name in ("entropy", "band", "received"))
@@ -106,28 +106,28 @@ def head_masses(trace: Trace) -> Arrays | None:
     separators = kinds[:, :, SEP].sum(1)[:, None]
     first = received[:, :, 0].gather(-1, first_place(batch.real)[:, None, None].expand(-1, received.shape[1], 1))[..., 0]
     to_sep = ((all - by_sep)[..., SEP] / (length - separators)).where(separators > 0, torch.nan)
-    told = (
+    run_options = (
         self, previous, following, first / length, mean_entropy, of_classifying(trace, entropy), by_sep[..., SEP] / separators,
         to_sep,
     )  # fmt: skip
-    return (torch.cat((torch.stack(told, dim=-1), all / length[:, None]), dim=-1),)
+    return (torch.cat((torch.stack(run_options, dim=-1), all / length[:, None]), dim=-1),)
 
 
-@quantity(looks=("paired",), sampled=True, sparse=True, told=("kinds",))
+@quantity(reductions=("paired",), sampled=True, sparse=True, run_options=("kinds",))
 def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     """The weight that a query, drawn by hash, gives to a key, and the key's ‖f‖, by head; of some keys of each kind."""
     weights, norms = trace.look("paired"), transformed_norms(trace)
     if weights is None or norms is None:
         return None
     batch = trace.batch
-    at, ranks, groups = batch.once(("pairs of kinds", so_far.mark), lambda: tokens_entering(batch, so_far, PAIRS, batch.named))
+    at, ranks, groups = batch.memo(("pairs of kinds", so_far.mark), lambda: tokens_entering(batch, so_far, PAIRS, batch.named))
     if not len(at):
         return None
     both = torch.cat([_by_token(x, at) for x in (weights, norms)], dim=-1)
     return groups, ranks, both, no_names(len(at), at.device), PAIRS, ALL
 
 
-@quantity(looks=("received",), sampled=True, sparse=True, told=("frequencies",))
+@quantity(reductions=("received",), sampled=True, sparse=True, run_options=("frequencies",))
 def frequency_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     """Of some tokens: id, kind, rank in the list that was given (NaN for none), mean over heads of ‖f‖ and of the weight that
     they receive."""
@@ -135,7 +135,7 @@ def frequency_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     if weights is None or norms is None:
         return None
     batch = trace.batch
-    at, ranks, groups = batch.once(("tokens by frequency", so_far.mark), lambda: tokens_entering(batch, so_far, OCCURRENCES))
+    at, ranks, groups = batch.memo(("tokens by frequency", so_far.mark), lambda: tokens_entering(batch, so_far, OCCURRENCES))
     if not len(at):
         return None
     rank = torch.full(batch.real.shape, torch.nan, device=at.device) if batch.frequency is None else batch.frequency
@@ -156,7 +156,7 @@ def token_counts(trace: Trace) -> Arrays | None:
     return (trace.batch.inputs["input_ids"].flatten(), trace.batch.real.flatten())
 
 
-@quantity(sparse=True, told=("kinds",))
+@quantity(sparse=True, run_options=("kinds",))
 def kind_counts(trace: Trace) -> Arrays | None:
     """How many tokens of each kind every text has, told once, with the first layer."""
     return None if trace.layer != 1 else (one_hot(trace.batch, torch.float64).sum(1),)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.reductions import BAND, drawn_keys, drawn_weights
-from conoscope.capture.trace import Maps, Trace
-from conoscope.quantities.base import Arrays, drawn, quantity
+from conoscope.capture.trace import HeadWeights, Trace
+from conoscope.quantities.base import Arrays, quantity, sampled_tokens
 from conoscope.quantities.kinds import one_hot
 from conoscope.quantities.transformed import values_of
 from conoscope.sums.numeric import at_least_single
@@ -21,7 +21,7 @@ MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 """The five ratios, in this order: of weights, of norms; alone, with the residual, and after the normalisation."""
 
 
-@quantity(looks=("band",), told=("kinds",))
+@quantity(reductions=("band",), run_options=("kinds",))
 def mixing(trace: Trace, tokens: str) -> Arrays | None:
     """What MIXING names, of some tokens, and of which kind each is; NaN for what the layer does not have."""
     band = trace.look("band")
@@ -33,7 +33,7 @@ def mixing(trace: Trace, tokens: str) -> Arrays | None:
     ratios = {"attn_w": apart, "attnres_w": apart / 2, **_of_norms(trace, at, own)}
     none = torch.full_like(apart, torch.nan)
     found = torch.stack([ratios.get(name, none) for name in MIXING], dim=-1)
-    keep = trace.batch.once(("kinds of tokens", tokens), lambda: one_hot(trace.batch, torch.bool).flatten(0, 1)[at, :, None])
+    keep = trace.batch.memo(("kinds of tokens", tokens), lambda: one_hot(trace.batch, torch.bool).flatten(0, 1)[at, :, None])
     return found[:, None].expand(-1, keep.shape[1], -1), keep.expand(-1, -1, len(MIXING))
 
 
@@ -45,7 +45,7 @@ def _chosen(batch: Batch, tokens: str) -> Int[Tensor, " n"]:
         starts = torch.arange(len(at), device=at.device)[:, None] * batch.real.shape[1]
         return (starts + at)[drawn_weights(batch) > 0]
 
-    found: Tensor = drawn(batch, "real", batch.real.shape[1]) if tokens == "all" else batch.once("drawn places", compute)
+    found: Tensor = sampled_tokens(batch, "real", batch.real.shape[1]) if tokens == "all" else batch.memo("drawn places", compute)
     return found
 
 
@@ -82,8 +82,8 @@ def _ratio(mixed: Float[Tensor, "n d"], preserved: Float[Tensor, "n d"]) -> Floa
     return one / (one + other)
 
 
-@quantity(of=Maps, sparse=True)
-def expansion(maps: Maps) -> Constant | None:
+@quantity(of=HeadWeights, sparse=True)
+def expansion(maps: HeadWeights) -> Constant | None:
     """‖(W_V b_V)(W_O b_O)‖ / √(d + 1), of the affine maps of vectors with a 1 at their end; then as the authors' code builds
     it, with b_O as the last column of the second map instead of its last row."""
     if maps.value is None or maps.output is None or maps.value_bias is None:

@@ -1,7 +1,7 @@
 """Spectrum: the products that singular values are read from."""
 
 from conoscope.capture.trace import Trace
-from conoscope.quantities.base import Arrays, drawn, quantity
+from conoscope.quantities.base import Arrays, quantity, sampled_tokens
 from conoscope.quantities.cones import drawn_vectors
 
 DRAWN = {"head": 8, "whole": 16}
@@ -12,4 +12,4 @@ DRAWN = {"head": 8, "whole": 16}
 def vectors(trace: Trace, site: str, width: str, mask: str, tokens: str) -> Arrays | None:
     """The vectors of every token that counts, or of some of each sentence, drawn by hash."""
     length = trace.batch.real.shape[1]
-    return drawn_vectors(trace, site, width, drawn(trace.batch, mask, DRAWN[width] if tokens == "drawn" else length))
+    return drawn_vectors(trace, site, width, sampled_tokens(trace.batch, mask, DRAWN[width] if tokens == "drawn" else length))

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.capture.trace import Trace
-from conoscope.quantities.base import Arrays, drawn, quantity, tokens_entering
+from conoscope.quantities.base import Arrays, quantity, sampled_tokens, tokens_entering
 from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Sample, no_names
 
@@ -26,7 +26,7 @@ def _drawn(trace: Trace) -> dict[str, Float[Tensor, "n d"]]:
     """
 
     def compute() -> dict[str, Tensor]:
-        chosen = drawn(trace.batch, "real", DRAWN)
+        chosen = sampled_tokens(trace.batch, "real", DRAWN)
         sites = {name: getattr(trace, name) for name in (*PARTS, "hidden")}
         width = 0 if trace.hidden is None else trace.hidden.shape[-1]
         return {
@@ -35,7 +35,7 @@ def _drawn(trace: Trace) -> dict[str, Float[Tensor, "n d"]]:
             if x is not None and x.shape[-1] == width
         }
 
-    found: dict[str, Tensor] = trace.once(("stream", DRAWN), compute)
+    found: dict[str, Tensor] = trace.memo(("stream", DRAWN), compute)
     return found
 
 
@@ -72,7 +72,7 @@ def stream_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     if trace.before is None or trace.hidden is None or trace.before.shape != trace.hidden.shape:
         return None
     # Which tokens are chosen is the same in every layer.
-    at, ranks, groups = trace.batch.once(("pairs", so_far.mark), lambda: tokens_entering(trace.batch, so_far, PAIRS))
+    at, ranks, groups = trace.batch.memo(("pairs", so_far.mark), lambda: tokens_entering(trace.batch, so_far, PAIRS))
     if not len(at):
         return None
     both = torch.cat([x.flatten(0, 1).index_select(0, at) for x in (trace.before, trace.hidden)], dim=-1)

@@ -31,7 +31,7 @@ def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
         norms: Tensor = squares.clamp_min_(0).sqrt_().unflatten(1, value.shape[:2])
         return norms.transpose(0, 1)
 
-    found: Tensor = trace.once("transformed norms", compute)
+    found: Tensor = trace.memo("transformed norms", compute)
     return found
 
 

@@ -23,7 +23,7 @@ def occurrences(trace: Trace, site: str, so_far: Sample) -> Arrays | None:
     if x is None:
         return None
     # Which words and places are chosen is the same in every layer.
-    at, groups, ranks, names = trace.batch.once(("words", so_far.mark), lambda: _words(trace.batch, so_far))
+    at, groups, ranks, names = trace.batch.memo(("words", so_far.mark), lambda: _words(trace.batch, so_far))
     if not len(at):
         return None
     return groups, ranks, at_least_single(x.flatten(0, 1).index_select(0, at)), names, OCCURRENCES, WORDS

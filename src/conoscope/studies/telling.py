@@ -7,7 +7,7 @@ from conoscope.studies.contrasts import words
 from conoscope.studies.records import Record, what_of
 
 
-def told(record: Record) -> str:
+def record_text(record: Record) -> str:
     """Where ours differs, each published figure beside ours, and what came of each claim."""
     return "\n".join(_lines(record))
 

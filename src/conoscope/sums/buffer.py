@@ -12,7 +12,7 @@ ROOM = 2**14
 """How many numbers may wait: these, or a fourth of what the sum holds, or four batches; eight times as many at the most."""
 
 
-class Waiting:
+class BatchBuffer:
     """Arrays with the items first; what is no tensor is the same for all items."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
-from conoscope.capture.eager import native_attention
+from conoscope.capture.eager import eager_attention
 from conoscope.common.errors import CaptureError, ModelError
 
 BACKEND = "conoscope_weights"
@@ -29,7 +29,7 @@ def _attend(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    context, weights = native_attention(module)(module, query, key, value, attention_mask, dropout=0.0, **kwargs)
+    context, weights = eager_attention(module)(module, query, key, value, attention_mask, dropout=0.0, **kwargs)
     maps = _MAPS.get()
     if maps is not None:
         maps.append(weights)

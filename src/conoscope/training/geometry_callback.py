@@ -23,7 +23,7 @@ from transformers import (
 
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture
-from conoscope.capture.trace import Answer
+from conoscope.capture.trace import PooledOutput
 from conoscope.common.bounds import POSITIVE, within
 from conoscope.common.errors import OverflowedError
 from conoscope.corpora import Corpus, Texts, corpus_of
@@ -54,16 +54,16 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
         """The geometry to begin with."""
-        self._look(model, state)
+        self._reduction(model, state)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
         """Every so many steps."""
         if state.global_step % self.every == 0:
-            self._look(model, state)
+            self._reduction(model, state)
 
-    def _look(self, model: Any, state: TrainerState) -> None:
+    def _reduction(self, model: Any, state: TrainerState) -> None:
         try:
             found = geometry(model, self.tokenizer, self.corpus)
         except OverflowedError:
@@ -86,7 +86,7 @@ def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus:
     tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
     vectors: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
 
-    def keep(answer: Answer) -> None:
+    def keep(answer: PooledOutput) -> None:
         there = answer.there & (answer.batch.label >= 0)
         if answer.hidden is not None and there.any():
             vectors[answer.layer].append((answer.hidden[there].double(), answer.batch.label[there]))

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from conoscope.capture.batch import Once
+from conoscope.capture.batch import Memo
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Covariance, Directions
 
@@ -51,7 +51,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Cones(Once):
+class Cones(Memo):
     """The class cones of one layer and site: sums by half of the corpus and class, and examples.
 
     Directions are rows of unit vectors, one a class; NaN for a class that has none.
@@ -74,7 +74,7 @@ class Cones(Once):
 
     def of_kind(self, kind: str) -> Float[Tensor, "c d"]:
         """The representatives: `first` correct example, `mean` direction, `medoid`."""
-        found: Tensor = self.once(("representatives", kind), lambda: self._representatives(kind))
+        found: Tensor = self.memo(("representatives", kind), lambda: self._representatives(kind))
         return found
 
     def _representatives(self, kind: str) -> Float[Tensor, "c d"]:
@@ -97,7 +97,7 @@ class Cones(Once):
             members = {number: (gold == number).nonzero()[:, 0] for number in gold.unique().tolist()}
             return {number: int(at[medoid(units[at], [names[i] for i in at])]) for number, at in members.items()}
 
-        found: dict[int, int] = self.once("medoids", compute)
+        found: dict[int, int] = self.memo("medoids", compute)
         return found
 
     def of_halves(self) -> Float[Tensor, "2 c d"]:
@@ -109,7 +109,7 @@ class Cones(Once):
 
         Those of `mean` and `held_out` are with the mean direction of the others, or of the other half of the corpus.
         """
-        found: Tensor = self.once(("cosines", kind), lambda: self._cosines(kind))
+        found: Tensor = self.memo(("cosines", kind), lambda: self._cosines(kind))
         return found
 
     def _cosines(self, kind: str) -> Float[Tensor, "n c"]:
