@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,23 @@ def test_every_public_name_is_on_the_page_for_python(name: str) -> None:
     assert re.search(rf"^\| `{name}\b", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
+def paths_of_the_tree(block: str) -> Iterator[str]:
+    """The files of the tree, each below the folders that it stands under."""
+    above: list[str] = []
+    for line in block.strip().splitlines():
+        name = line.split()[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        above = [*above[:depth], name.rstrip("/")]
+        if name.endswith(".py"):
+            yield "/".join(above)
+
+
 def test_the_tree_in_the_readme_is_true() -> None:
-    block = README.split("## The tree")[1].split("```")[1]
-    named = set(re.findall(r"[\w/]+\.py", block))
+    named = list(paths_of_the_tree(README.split("## The tree")[1].split("```")[1]))
     source = ROOT / "src" / "conoscope"
-    there = {path.name for path in source.rglob("*.py") if path.parent == source or path.name != "__init__.py"}
-    assert {Path(name).name for name in named if not name.startswith("benchmarks")} == there
-    assert all((ROOT / name).is_file() for name in named if name.startswith("benchmarks"))
+    there = [path for path in source.rglob("*.py") if path.parent == source or path.name != "__init__.py"]
+    scripts = [path for path in (ROOT / "benchmarks").glob("*.py")]
+    assert sorted(named) == sorted(path.relative_to(ROOT).as_posix() for path in (*there, *scripts))
 
 
 def test_commands_in_the_readme_parse() -> None:
