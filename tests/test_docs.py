@@ -88,7 +88,7 @@ def test_the_tree_in_the_readme_is_true() -> None:
     named = list(paths_of_the_tree(README.split("## The tree")[1].split("```")[1]))
     source = ROOT / "src" / "conoscope"
     there = [path for path in source.rglob("*.py") if path.parent == source or path.name != "__init__.py"]
-    scripts = [path for path in (ROOT / "benchmarks").glob("*.py")]
+    scripts = list((ROOT / "benchmarks").glob("*.py"))
     assert sorted(named) == sorted(path.relative_to(ROOT).as_posix() for path in (*there, *scripts))
 
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -201,11 +202,19 @@ def test_the_first_lines_of_the_readme_name_the_demonstration_and_the_tests() ->
     assert "$ make test" in top
 
 
-def test_the_layers_of_the_architecture_are_the_modules() -> None:
+def test_the_rooms_of_the_architecture_are_the_layers_of_the_contract() -> None:
     table = ARCHITECTURE.split("|---|---|")[1].split("\n\n")[0]
-    named = re.findall(r"`(\w+)`", table)
-    modules = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")} - {"__init__"}
-    assert sorted(named) == sorted(modules)
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
+    assert [f"conoscope.{room}" for room in re.findall(r"^\| `(\w+)`", table, re.MULTILINE)] == contract["layers"]
+
+
+def test_the_walks_of_the_architecture_name_what_is_there_in_the_order_of_imports() -> None:
+    walks = re.findall(r"^\d\. \*.*?(?=^\d\. |\n\n)", ARCHITECTURE.split("**Three walks**")[1], re.MULTILINE | re.DOTALL)
+    assert len(walks) == 3
+    for walk in walks:
+        stations = re.findall(r"`([\w/.]+)`", walk)
+        assert len(stations) == len(set(stations)) > 5
+        assert all((SOURCE / station).exists() for station in stations), stations
 
 
 def test_the_versions_that_are_said_to_be_tested_are_those_that_are_allowed() -> None:

@@ -13,8 +13,8 @@ from conoscope.capture.loading import LoadedModel
 from conoscope.capture.trace import PooledOutput
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.corpora.base import stable_hash
-from conoscope.measures import permutations as module
 from conoscope.measures import request
+from conoscope.measures.class_cones import permutations as module
 from conoscope.measures.class_cones.directions import Examples
 from conoscope.measures.class_cones.permutations import PERMUTATIONS, Permuted, permutations, permuted
 from conoscope.measures.tally import Tally

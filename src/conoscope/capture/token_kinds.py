@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from conoscope.common.vocabulary import KINDS as KINDS
+from conoscope.common.vocabulary import KINDS
 
 CLS, SEP, SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, 3, 4, -1
 
