@@ -2,13 +2,18 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test lint browser bench clean
+.PHONY: demo test test-all lint browser bench clean
 
 demo: $(VENV)/installed
 	$(VENV)/bin/conoscope demo
 
 test: lint browser
-	$(VENV)/bin/python -m pytest -n 2
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+# What `test` leaves out: long runs, and the contract tests once more with every shape and type checked.
+test-all: lint browser
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m slow
+	CONOSCOPE_SHAPES=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "shapes and not slow"
 
 lint: $(VENV)/developing
 	$(VENV)/bin/ruff check

@@ -30,6 +30,28 @@ logging.set_verbosity_error()
 logging.disable_progress_bar()
 
 
+SHAPES = (
+    "capture",
+    "classes",
+    "directionality",
+    "geometry",
+    "heads",
+    "laws",
+    "measures",
+    "mixed_in",
+    "mixing",
+    "statistics",
+    "stream",
+)
+"""The test files of contracts: `make test-all` runs them with shapes and types checked at every call."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem.removeprefix("test_") in SHAPES:
+            item.add_marker("shapes")
+
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -1,5 +1,6 @@
 """Claims as data: a value with its verdict, its controls and its n; every form of the report is written from the same claim."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isnan
@@ -139,7 +140,7 @@ def mean_over_heads(frame: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
 def lower_end(share: SupportsFloat, n: SupportsFloat) -> float:
     """The lower end of Wilson's 95 % interval of a share of n."""
     p, count, square = float(share), float(n), NORMAL**2
-    middle, spread = p + square / (2 * count), NORMAL * (p * (1 - p) / count + square / (4 * count**2)) ** 0.5
+    middle, spread = p + square / (2 * count), NORMAL * math.sqrt(p * (1 - p) / count + square / (4 * count**2))
     # Rounding may put the end above the share itself: of no right answers it would lie above 0.
     return max(0.0, min(p, (middle - spread) / (1 + square / count)))
 
