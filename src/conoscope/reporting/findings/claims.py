@@ -142,7 +142,14 @@ def lower_end(share: SupportsFloat, n: SupportsFloat) -> float:
     p, count, square = float(share), float(n), NORMAL**2
     middle, spread = p + square / (2 * count), NORMAL * math.sqrt(p * (1 - p) / count + square / (4 * count**2))
     # Rounding may put the end above the share itself: of no right answers it would lie above 0.
-    return max(0.0, min(p, (middle - spread) / (1 + square / count)))
+    return max(0.0, min(p, float((middle - spread) / (1 + square / count))))
+
+
+def exceeds(share: SupportsFloat, n: SupportsFloat, other: SupportsFloat, other_n: SupportsFloat) -> bool:
+    """Whether a share of n is larger than another that was counted too: Newcombe's 95 % interval of the difference is above 0."""
+    difference = float(share) - float(other)
+    below, above = float(share) - lower_end(share, n), 1 - lower_end(1 - float(other), other_n) - float(other)
+    return difference**2 > below**2 + above**2 and difference > 0
 
 
 def exceeds(share: SupportsFloat, n: SupportsFloat, other: SupportsFloat, other_n: SupportsFloat) -> bool:
