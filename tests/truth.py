@@ -228,7 +228,9 @@ def _against_controls(row: dict[str, Any], controls: Mapping[str, dict[str, Any]
 def _wilson(p: float, n: float) -> tuple[float, float]:
     """Both ends of Wilson's 95 % interval."""
     middle, spread = p + 1.96**2 / (2 * n), 1.96 * sqrt(p * (1 - p) / n + (1.96 / (2 * n)) ** 2)
-    return (middle - spread) / (1 + 1.96**2 / n), (middle + spread) / (1 + 1.96**2 / n)
+    # Exact at the ends, where rounding leaves a little.
+    low, high = ((middle + sign * spread) / (1 + 1.96**2 / n) for sign in (-1, 1))
+    return 0.0 if p == 0 else low, 1.0 if p == 1 else high
 
 
 def _gates(rows: Rows) -> dict[str, Allowed]:

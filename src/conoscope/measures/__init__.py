@@ -3,6 +3,7 @@
 from conoscope.measures import (  # noqa: F401  enters them
     attention,
     capacity,
+    class_cones,
     class_maps,
     cones,
     directionality,
@@ -15,6 +16,5 @@ from conoscope.measures import (  # noqa: F401  enters them
     words,
 )
 from conoscope.measures.base import CATALOGUE, Measure, Part, Reading, Request, Table, describe, reads, request
-from conoscope.measures.class_cones import cosines, nearest, plane  # noqa: F401
 
 __all__ = ["CATALOGUE", "Measure", "Part", "Reading", "Request", "Table", "describe", "reads", "request"]
