@@ -29,7 +29,7 @@ def load_ranks(path: str | Path, tokenizer: PreTrainedTokenizerBase, vocabulary:
         if token < vocabulary:
             listed[token] = number
     if not listed:
-        raise CorpusError(f"{path} lists no token that the model knows; look whether it is of another tokenizer")
+        raise CorpusError(f"{path} lists no token that the model knows; check whether it is of another tokenizer")
     ranks = torch.full((vocabulary,), max(listed.values()) + 1, dtype=torch.float64)
     ranks[torch.tensor(list(listed))] = torch.tensor(list(listed.values()), dtype=torch.float64)
     return ranks
@@ -53,7 +53,7 @@ def _listed(path: Path, known: Mapping[str, int]) -> Iterator[tuple[int, int, fl
 def _id(path: Path, line: int, text: Any) -> int:
     number = _number(path, line, text)
     if number < 0 or number != int(number):
-        raise CorpusError(f"{path}:{line}: {text!r} is no token id; mend the row")
+        raise CorpusError(f"{path}:{line}: {text!r} is no token id; correct the row")
     return int(number)
 
 
@@ -63,5 +63,5 @@ def _number(path: Path, line: int, text: Any) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not abs(number) < float("inf"):
-        raise CorpusError(f"{path}:{line}: {text!r} is not a number; mend the row")
+        raise CorpusError(f"{path}:{line}: {text!r} is not a number; correct the row")
     return number

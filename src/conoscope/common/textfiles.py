@@ -27,7 +27,7 @@ def lines(path: Path, notes: Counter[str], member: str = "") -> Iterator[str]:
         io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text,
     ):
         for line in text:
-            yield mended(line, notes)
+            yield repaired(line, notes)
 
 
 def whole(path: Path, notes: Counter[str]) -> str:
@@ -38,10 +38,10 @@ def whole(path: Path, notes: Counter[str]) -> str:
 
 def decoded(content: bytes, notes: Counter[str]) -> str:
     """The bytes decoded as text; invalid UTF-8 is replaced and counted in `notes`."""
-    return mended(content.decode("utf-8-sig", "surrogateescape"), notes)
+    return repaired(content.decode("utf-8-sig", "surrogateescape"), notes)
 
 
-def mended(text: str, notes: Counter[str]) -> str:
+def repaired(text: str, notes: Counter[str]) -> str:
     """The text with bytes that were not UTF-8 replaced and counted in `notes`, so that it can be encoded again."""
     escaped = 0 if text.isascii() else sum(map(len, _ESCAPED.findall(text)))
     if not escaped:
@@ -84,4 +84,4 @@ def as_data_error(path: Path) -> Iterator[None]:
         yield
     except BROKEN as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(f"{path} cannot be read: {reason}; look at the file and its permissions, or fetch it again") from error
+        raise DataError(f"{path} cannot be read: {reason}; check the file and its permissions, or fetch it again") from error
