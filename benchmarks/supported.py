@@ -211,7 +211,7 @@ def captured(folder: Path) -> list[str]:
     wiring, layers = capture.wiring, [trace for trace in traces if trace.layer]
     assert wiring is not None
     return [
-        "followed" if capture.followed else "on the interface",
+        "followed" if capture.traced else "on the interface",
         str(len(layers)),
         share(wiring.inputs),
         share(trace.query for trace in layers),

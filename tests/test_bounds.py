@@ -106,7 +106,7 @@ def test_numbers_that_are_arguments_are_checked_too(pure: LoadedModel) -> None:
                 call(wrong)
 
 
-@pytest.mark.parametrize("bounds", [POSITIVE, COUNT, SEED, SHARDS, RATE, WEIGHT], ids=lambda bounds: bounds.said)
+@pytest.mark.parametrize("bounds", [POSITIVE, COUNT, SEED, SHARDS, RATE, WEIGHT], ids=lambda bounds: bounds.description)
 def test_a_text_is_read_as_the_number_would_be_checked(bounds: Bounds) -> None:
     for text in ("nan", "inf", "-inf", "-1", "", " ", "x", "1e999", "9" * 5000, "True", "0x10", "1,5"):
         with pytest.raises(ValueError, match=r"is not a .*number"):

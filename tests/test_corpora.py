@@ -779,7 +779,7 @@ def test_line_ends_a_byte_order_mark_and_blank_lines_change_nothing(tmp_path: Pa
 def test_a_gz_that_ends_too_soon_is_told(tmp_path: Path) -> None:
     files = LAYOUTS["newsgroups table"][1]()
     write(tmp_path, {name: content[:-20] for name, content in files.items()})
-    with pytest.raises(DataError, match=r"20newsgroups-test.tab.gz cannot be read: .*; look at the file"):
+    with pytest.raises(DataError, match=r"20newsgroups-test.tab.gz cannot be read: .*; check the file"):
         read("newsgroups:test", tmp_path)
 
 

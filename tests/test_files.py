@@ -64,9 +64,9 @@ def test_a_file_without_a_label_column_is_unlabelled(tmp_path: Path) -> None:
 
 
 BROKEN = [
-    ("a.csv", "text,label\ngood,yes,more\n", "a.csv:2: 3 fields where the header has 2; mend the row"),
-    ("a.csv", "text,label\ngood\n", "a.csv:2: 1 fields where the header has 2; mend the row"),
-    ("a.csv", 'text,label\n"a\nb",yes\n"open,no\n', r"a.csv:\d: unexpected end of data; mend the row"),
+    ("a.csv", "text,label\ngood,yes,more\n", "a.csv:2: 3 fields where the header has 2; correct the row"),
+    ("a.csv", "text,label\ngood\n", "a.csv:2: 1 fields where the header has 2; correct the row"),
+    ("a.csv", 'text,label\n"a\nb",yes\n"open,no\n', r"a.csv:\d: unexpected end of data; correct the row"),
     ("a.csv", 'text,label\n"a\nb",yes\n  ,no\n', r"a.csv:4: the column 'text' has no text \(got '  '\)"),
     ("a.csv", "text,label\ngood,\n", "a.csv:2: the column 'label' has no label; fill it or take the row out"),
     ("a.csv", "", "a.csv is empty: no row after the header"),
@@ -132,7 +132,7 @@ def test_a_rationale_that_is_a_number_is_named(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     link = tmp_path / "a.csv"
     link.symlink_to("/proc/self/mem")
-    with pytest.raises(DataError, match=r"a.csv cannot be read: .*; look at the file and its permissions"):
+    with pytest.raises(DataError, match=r"a.csv cannot be read: .*; check the file and its permissions"):
         list(load_corpus(str(link)))
 
 

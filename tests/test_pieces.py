@@ -100,7 +100,7 @@ def test_every_look_and_every_map_is_the_same_in_both_ways(name: str, cut: int) 
         tolerance = 1e-6 if name in SINGLE else 1e-12
         for look in REDUCTIONS:
             # What padded queries do is nobody's: they see all keys or none.
-            one, other = whole.look(look), trace.look(look)
+            one, other = whole.reduction(look), trace.reduction(look)
             assert one.shape == other.shape
             if REDUCTIONS[look].of == "query":
                 one, other = (x.transpose(1, 2)[batch.real] for x in (one, other))
@@ -122,7 +122,7 @@ def pieces_of(rows: int, heads: int, tokens: int, axes: set[str], size: int) -> 
     x = torch.zeros(rows, heads, tokens, 2)
     PIECE["cpu"], kept = size, PIECE["cpu"]
     try:
-        return list(EagerAttention(torch.nn.Identity(), x, x, x, None, {}).pieces(frozenset(axes)))
+        return list(EagerAttention(torch.nn.Identity(), x, x, x, None, {}).chunks(frozenset(axes)))
     finally:
         PIECE["cpu"] = kept
 
@@ -283,8 +283,8 @@ def test_only_the_looks_that_are_asked_for_are_taken(size: int, monkeypatch: pyt
         capture(a_batch(), found.append)
     assert set(looked) == ({"entropy"} if size == 1 else set())
     assert found[1].reductions.keys() == ({"entropy"} if size == 1 else set())
-    assert found[1].look("entropy") is not None
-    assert (found[1].look("band") is None) == (size == 1)
+    assert found[1].reduction("entropy") is not None
+    assert (found[1].reduction("band") is None) == (size == 1)
     assert set(looked) <= {"entropy", "band"}
 
 
@@ -293,7 +293,7 @@ def test_a_run_looks_at_no_more_than_its_measures_need(
 ) -> None:
     looked: set[str] = set()
     take = Reducer.take
-    monkeypatch.setattr(Reducer, "take", lambda self, piece: (looked.update(self.wanted), take(self, piece))[1])
+    monkeypatch.setattr(Reducer, "take", lambda self, piece: (looked.update(self.names), take(self, piece))[1])
     monkeypatch.setitem(PIECE, "cpu", 1)
     for name, needed in (("heads", {"entropy", "band", "received"}), ("mixing", {"band"}), ("frequency", {"received"})):
         looked.clear()

@@ -80,8 +80,8 @@ def test_coverage_counts_words_or_their_occurrences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("the 1 2\nsoup 1\n", r"v.txt:2: 1 numbers where the first row has 2; mend the row"),
-        ("the 1 2\nsoup 1 x\n", r"v.txt:2: could not convert string to float.*; mend the row"),
+        ("the 1 2\nsoup 1\n", r"v.txt:2: 1 numbers where the first row has 2; correct the row"),
+        ("the 1 2\nsoup 1 x\n", r"v.txt:2: could not convert string to float.*; correct the row"),
         ("the 1 2\nsoup nan 1\n", r"v.txt:2: a vector with NaN or infinity"),
         ("the\n", r"v.txt:1: a word and its numbers are expected"),
         ("", r"v.txt:1: a word and its numbers are expected"),

@@ -1,4 +1,4 @@
-"""Alignment: which word of the text each token belongs to, and where a token stands."""
+"""Alignment: the word of the text that each token belongs to, and the position of a token."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from conoscope.corpora.base import Example
 
 
 def place_of(token: int | None, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
-    """Where a token first stands in each row, -1 for nowhere."""
-    here = real & (ids == (-1 if token is None else token))
-    return torch.where(here.any(-1), here.int().argmax(-1), -1)
+    """The first position of a token in each row; -1 if it is not there."""
+    matches = real & (ids == (-1 if token is None else token))
+    return torch.where(matches.any(-1), matches.int().argmax(-1), -1)
 
 
 def words_of(example: Example, offsets: np.ndarray, sequence: Sequence[int | None]) -> np.ndarray:
-    """For each token, the number of the whitespace word that holds its last character."""
+    """For each token, the index of the whitespace word that contains its last character; -1 for none."""
     which = np.array([-1 if text is None else text for text in sequence])
     starts, ends = offsets[:, 0], offsets[:, 1]
     words, first = np.full(len(offsets), -1), 0
@@ -29,7 +29,7 @@ def words_of(example: Example, offsets: np.ndarray, sequence: Sequence[int | Non
 
 
 def _word_of_character(text: str, first: int) -> np.ndarray:
-    """For each character, the number of its whitespace word, counted from `first`; -1 on white space."""
+    """For each character, the index of its whitespace word, counted from `first`; -1 on white space."""
     space = np.fromiter((c.isspace() for c in text), dtype=bool, count=len(text))
     starts = ~space & np.concatenate(([True], space[:-1])) if len(text) else space
     return np.where(space, -1, first + np.cumsum(starts) - 1)

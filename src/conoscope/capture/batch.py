@@ -1,4 +1,4 @@
-"""Batch: what a model reads of some examples, and what we know of every token."""
+"""Batch: a model's inputs for some examples, and annotations of every token."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -32,16 +32,15 @@ class Memo:
 
 @dataclass(frozen=True)
 class Batch(Memo):
-    """The model's inputs and, for each token, what it is.
+    """The model's inputs, and annotations of each token.
 
-    `real`: not padding. `kind`: an index into KINDS, -1 on pads; `named`: the same into `kinds`, which has the user's own
-    as well. `unknown`: out of the vocabulary. `word`: which
-    whitespace word of the example the token ends in, -1 for none. `cls`: where the classifying token stands in each
-    row, -1 where there is none. `label`: an index into the model's labels, -1 where there is none, of `classes` in all.
-    `place`: the example's number in the corpus. `spelling`: the text of every token id. `frequency`: the rank of each token
-    by a given list of frequencies, where there is one. `texts`: what each example says, the second text of a pair after " / ".
-    `pad`: what the model's configuration must name as padding for the time of a pass; None where it names its own. `reads`:
-    whether `cls` is where the model was found to read.
+    `real`: not padding. `kind`: an index into KINDS, -1 for padding; `named`: an index into `kinds`, which also has the user's
+    own kinds. `unknown`: out of vocabulary. `word`: the whitespace word of the example in which the token ends, -1 for none.
+    `cls`: the position of the classifying token in each row, -1 for none. `label`: an index into the model's labels, -1 for
+    none; there are `classes` labels. `place`: the example's number in the corpus. `spelling`: the text of every token id.
+    `frequency`: the frequency rank of each token, if the user gave a list. `texts`: the text of each example, the second text of
+    a pair after " / ". `pad`: the padding id that the model's configuration must name during the forward pass; None if it names
+    its own. `reads`: whether `cls` is the position at which the model was found to read the class.
     """
 
     inputs: Mapping[str, Tensor]
@@ -64,7 +63,7 @@ class Batch(Memo):
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
-        """A batch from bare token ids, every token an ordinary one; `at` says where the classifying token stands."""
+        """A batch from bare token ids, all of kind "other"; `at` is the position of the classifying token."""
         rows = len(input_ids)
         none = torch.full((rows,), -1, device=input_ids.device)
         return cls(
@@ -82,12 +81,12 @@ class Batch(Memo):
 
     @cached_property
     def content(self) -> Bool[Tensor, "b t"]:
-        """Real tokens that are neither special nor out of the vocabulary."""
+        """Mask of real tokens that are neither special nor out of vocabulary."""
         return self.real & ~self.special & ~self.unknown
 
     @cached_property
     def special(self) -> Bool[Tensor, "b t"]:
-        """[CLS], [SEP] and their like."""
+        """Mask of special tokens: [CLS], [SEP] and similar."""
         return self.real & (self.kind <= SPECIAL)
 
     def to(self, device: torch.device) -> "Batch":
@@ -97,10 +96,10 @@ class Batch(Memo):
 
     @cached_property
     def example_ranks(self) -> Int[Tensor, " b"]:
-        """A hash of each example's id: what a sample of examples goes by."""
+        """A hash of each example's id; samples of examples are ordered by it."""
         return mixed(torch.tensor([stable_hash(name) for name in self.ids], device=self.real.device))
 
     @cached_property
     def token_ranks(self) -> Int[Tensor, "b t"]:
-        """A hash of each token's example and place in it, wherever the padding is: what a sample of tokens goes by."""
+        """A hash of each token's example and position, padding not counted; samples of tokens are ordered by it."""
         return mixed(self.example_ranks[:, None] + self.real.cumsum(-1))

@@ -19,22 +19,22 @@ from conoscope.common.errors import CorpusError, ModelError
 from conoscope.corpora.base import Example
 
 WINDOW = 32
-"""How many batches of examples are sorted by length together, so that little is padded."""
+"""How many batches of examples are sorted by length together, to reduce padding."""
 NO_PAD = -1
-"""Named as padding where nothing is padded: no token has this id."""
+"""The padding id if nothing is padded: no token has this id."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class TokenAnnotations:
-    """What the user tells of tokens: kinds of their own, as words by name, and ranks of frequency by token id."""
+    """The user's annotations of tokens: own kinds (name to words), and frequency ranks by token id."""
 
     kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranks: Float[Tensor, " v"] | None = None
 
 
 class Batcher:
-    """Turns examples into batches with one tokenizer, padded as the model reads them, whatever the tokenizer's own habit."""
+    """Turns examples into batches with one tokenizer; padding follows the model, not the tokenizer's settings."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class Batcher:
         reading: Reading,
         known: TokenAnnotations | None = None,
     ) -> None:
-        """`limits`: the longest input in tokens, and how many token ids the model knows; `reading`: how the model reads."""
+        """`limits`: the maximum input length in tokens, and the model's number of token ids; `reading`: where the model reads the
+        class, and how inputs are padded."""
         self.tokenizer, self.labels, self.reading = tokenizer, labels, reading
         self.max_length, self.vocabulary = limits
         self.truncated = 0
@@ -52,7 +53,7 @@ class Batcher:
         self._kinds = Kinds(tokenizer, self._unknown_id, self.known.kinds)
 
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
-        """Batches of `size` examples of like length; the order of the examples is not kept. `places`: their numbers."""
+        """Batches of `size` examples of similar length, so not in the given order. `places`: the examples' numbers."""
         numbered = list(zip(examples, count(1) if places is None else places, strict=False))
         for alike in ([p for p in numbered if p[0].pair is None], [p for p in numbered if p[0].pair is not None]):
             for together in self._together(alike, size):
@@ -60,7 +61,7 @@ class Batcher:
                 yield replace(self.batch(chosen), place=torch.tensor(numbers))
 
     def _together(self, numbered: Sequence[tuple[Example, int]], size: int) -> Iterator[list[tuple[Example, int]]]:
-        """The examples of each batch: of like length, or of one length where nothing can be padded."""
+        """The examples of each batch: of similar length, or of equal length if nothing can be padded."""
         if self.reading.side is not None:
             ordered = sorted(numbered, key=lambda pair: len(pair[0].text) + len(pair[0].pair or ""))
             for chosen in _cut(ordered, size):
@@ -70,12 +71,12 @@ class Batcher:
 
     def _by_length(self, numbered: Sequence[tuple[Example, int]], size: int) -> Iterator[list[tuple[Example, int]]]:
         lengths = [len(ids) for ids in self._encoded([example for example, _ in numbered])["input_ids"]] if numbered else []
-        ordered = sorted(zip(lengths, numbered, strict=True), key=lambda found: found[0])
-        for _, alike in groupby(ordered, key=lambda found: found[0]):
+        ordered = sorted(zip(lengths, numbered, strict=True), key=lambda item: item[0])
+        for _, alike in groupby(ordered, key=lambda item: item[0]):
             yield from _cut([pair for _, pair in alike], size)
 
     def _paddable(self, numbered: Sequence[tuple[Example, int]]) -> bool:
-        """Whether there is a token to pad these examples with."""
+        """Whether these examples can share a batch: there is a token to pad them with, or they need no padding."""
         if self.reading.pad is not None or len(numbered) * self.max_length < self.vocabulary:
             return True
         encoded = self._encoded([example for example, _ in numbered])["input_ids"]
@@ -117,7 +118,7 @@ class Batcher:
         )
 
     def _encoded(self, examples: Sequence[Example]) -> BatchEncoding:
-        """The tokens of these examples, each row as long as it is."""
+        """The tokenized examples, without padding."""
         pairs = [e.pair for e in examples if e.pair is not None]
         assert len(pairs) in (0, len(examples)), "a text beside pairs would be read as a pair with nothing"
         least = 1 + self.tokenizer.num_special_tokens_to_add(pair=bool(pairs))
@@ -133,11 +134,11 @@ class Batcher:
         )
 
     def _pad(self, rows: Sequence[Sequence[int]]) -> int:
-        """The token to pad with: the one that the model's configuration names, or else one that is in none of the rows."""
+        """The padding id: the one that the model's configuration names, or else one that occurs in no row."""
         if self.reading.pad is not None:
             return self.reading.pad
-        there = {token for row in rows for token in row}
-        return next((token for token in range(self.vocabulary) if token not in there), NO_PAD)
+        used = {token for row in rows for token in row}
+        return next((token for token in range(self.vocabulary) if token not in used), NO_PAD)
 
     def _refuse_unreadable(self, examples: Sequence[Example], rows: Sequence[Sequence[int]]) -> None:
         for example, tokens in zip(examples, rows, strict=True):
@@ -151,17 +152,17 @@ class Batcher:
 
     @property
     def _unknown_id(self) -> int:
-        """The id that means only "unknown" (GPT-2's stands for the end of a text as well)."""
+        """The id that means only "unknown", else -1 (GPT-2's is also the end of a text)."""
         tokenizer = self.tokenizer
         shared = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
         unknown = tokenizer.unk_token_id
         return -1 if unknown is None or unknown in shared else int(unknown)
 
     def _cls(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
-        """Where the class is read; [CLS] in a model that reads several tokens, or none."""
+        """The position at which the class is read; that of [CLS] if the model reads several tokens or none."""
         read = self.reading.at(ids, real)
         return torch.where(read >= 0, read, place_of(self.tokenizer.cls_token_id, ids, real))
 
 
-def _cut(things: Sequence[T], size: int) -> Iterator[list[T]]:
-    return (list(things[start : start + size]) for start in range(0, len(things), size))
+def _cut(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    return (list(items[start : start + size]) for start in range(0, len(items), size))

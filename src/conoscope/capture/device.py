@@ -1,4 +1,4 @@
-"""Placing: the device and the precision that a model computes in, and whether a model that is loaded already has them."""
+"""Device and precision of a model, and the check that a loaded model has the requested ones."""
 
 import torch
 from transformers import PreTrainedModel
@@ -7,15 +7,15 @@ from conoscope.common.errors import ModelError, one_of
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 USUAL = "float32"
-"""The precision that a folder is loaded in where none is asked for."""
+"""Default precision for loading a folder."""
 
 
 def device_of(name: str | torch.device | None) -> torch.device:
-    """The device of this name, which must be able to sum; a GPU where there is one, for `auto` and None."""
+    """The device of this name, which must support float64; for `auto` and None a GPU if there is one, else the CPU."""
     if name is None or name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        # The sums are float64, which not every kind of device has.
+        # The sums are float64, which not every device supports.
         torch.zeros(1, dtype=torch.float64, device=name).cpu()
     except Exception as error:
         raise ModelError(f"no device {str(name)!r} that can be used on this machine; try --device cpu") from error
@@ -23,7 +23,7 @@ def device_of(name: str | torch.device | None) -> torch.device:
 
 
 def dtype_of(name: str | torch.dtype | None) -> torch.dtype:
-    """The precision of this name."""
+    """The torch dtype of this name; the default for None."""
     known = str(USUAL if name is None else name).removeprefix("torch.")
     if known not in DTYPES:
         raise ModelError(f"no dtype {known!r}; known: {one_of(DTYPES)}")
@@ -31,14 +31,14 @@ def dtype_of(name: str | torch.dtype | None) -> torch.dtype:
 
 
 def dtype_name(module: PreTrainedModel) -> str:
-    """The precision of a model by name."""
+    """The name of a model's dtype."""
     return str(module.dtype).removeprefix("torch.")
 
 
 def refuse_elsewhere(
     module: PreTrainedModel, name: str, device: str | torch.device | None, dtype: str | torch.dtype | None
 ) -> None:
-    """Refuse a device or a precision that a model in memory does not have: it is the caller's, and is not moved in silence."""
+    """ModelError if a loaded model has another device or precision: it belongs to the caller and is not moved silently."""
     if dtype is not None and dtype_of(dtype) != module.dtype:
         asked = str(dtype).removeprefix("torch.")
         raise ModelError(

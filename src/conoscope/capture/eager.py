@@ -1,4 +1,4 @@
-"""Native: a model's own eager attention, of a whole batch, or of some examples and some queries alone."""
+"""A model's own eager attention, for a whole batch or for some examples and some queries only."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,22 +13,22 @@ from conoscope.capture.calls import AttentionCall
 from conoscope.common.errors import CaptureError
 
 PIECE = {"cpu": 2**22, "cuda": 2**26}
-"""How many weights are made at once: on a CPU about what its caches hold, elsewhere what is little beside a model."""
+"""How many attention weights are computed at once: on a CPU about as many as fit its caches, elsewhere few beside a model."""
 ALL = slice(None)
 
 
 def eager_attention(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
-    """The eager attention of the file that defines the module's class, or one of its parents."""
+    """The function `eager_attention_forward` of the file that defines the module's class, or one of its base classes."""
     for kind in type(module).__mro__:
-        found = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+        function = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+        if function is not None:
+            return function  # type: ignore[no-any-return]
     raise CaptureError(f"{type(module).__name__} has no eager attention of its own to capture; its weights cannot be seen")
 
 
 @dataclass(frozen=True)
 class EagerAttention:
-    """One call of attention, which can be made in parts: as called by transformers, with the module's own function."""
+    """One attention call that can be computed in chunks: the arguments from transformers, the module's own eager function."""
 
     module: nn.Module
     query: Float[Tensor, "b h t e"]
@@ -38,20 +38,20 @@ class EagerAttention:
     options: Mapping[str, Any]
 
     def __call__(self, examples: slice | Tensor = ALL, rows: slice = ALL) -> tuple[Tensor, Tensor]:
-        """Context (b, t, h, e) and weights of these examples and these queries."""
+        """Context (b, t, h, e) and weights of these examples and queries."""
         query, key, value = self.query[examples, :, rows], self.key[examples], self.value[examples]
         mask = None if self.mask is None else self._part(self.mask, examples, rows)
         options = {name: self._part(x, examples, rows) if isinstance(x, Tensor) else x for name, x in self.options.items()}
         return eager_attention(self.module)(self.module, query, key, value, mask, **options)
 
     def _part(self, x: Tensor, examples: slice | Tensor, rows: slice) -> Tensor:
-        """Of a mask, or of anything else with examples first and queries last but one, what belongs to the part."""
+        """The part of a mask, or of another tensor with examples first and queries last but one, for these examples and rows."""
         tokens = self.query.shape[2]
         part = x[examples] if x.ndim > 1 and x.shape[0] == len(self.query) > 1 else x
         return part[..., rows, :] if x.ndim == 4 and x.shape[-2] == tokens > 1 else part
 
-    def pieces(self, cuts: frozenset[str]) -> Iterator[tuple[slice, slice]]:
-        """The examples and queries of each piece, where only the given axes (`examples`, `rows`) may be cut."""
+    def chunks(self, cuts: frozenset[str]) -> Iterator[tuple[slice, slice]]:
+        """The examples and queries of each chunk; only the axes in `cuts` (`examples`, `rows`) are split."""
         batch, heads, tokens = self.query.shape[:3]
         room = PIECE.get(self.query.device.type, PIECE["cuda"]) // (heads * self.key.shape[2])
         together = min(batch, max(1, room // tokens)) if "examples" in cuts else batch
@@ -61,25 +61,25 @@ class EagerAttention:
                 yield slice(example, example + together), slice(row, row + rows)
 
     def cuts(self, context: Tensor, weights: Tensor) -> frozenset[str]:
-        """Which axes can be cut without changing the answer, which is given."""
+        """The axes that can be split without changing the given result."""
         third = self.query.shape[2] // 3
-        # Neither the first queries nor the last: those are where a function that counts its queries would think them.
+        # Not the first or the last queries: a function that derives positions from the number of queries gets those right.
         part = {"examples": (slice(len(self.query) - 1, None), ALL), "rows": (ALL, slice(third, 2 * third))}
         return frozenset(axis for axis, (examples, rows) in part.items() if self._same(context, weights, examples, rows))
 
     def _same(self, context: Tensor, weights: Tensor, examples: slice, rows: slice) -> bool:
         part = self(examples, rows)
         expected = context[examples, rows], weights[examples, :, rows]
-        # A model in float64 may still take its softmax in float32 (Llama, ModernBERT).
+        # A model in float64 may still compute its softmax in float32 (Llama, ModernBERT).
         rounding = 16 * max(torch.finfo(context.dtype).eps, torch.finfo(torch.float32).eps)
         return all(_close(one, other, rounding) for one, other in zip(part, expected, strict=True))
 
     def attended(self, context: Float[Tensor, "b t h e_v"]) -> AttentionCall:
-        """What went in, and this context."""
+        """The attention call with these inputs and this context."""
         return AttentionCall(self.query, self.key, self.value, context)
 
 
 def _close(one: Tensor, other: Tensor, rounding: float) -> bool:
-    """Whether two tensors are the same but for rounding; NaN, as pads may have, is the same as NaN."""
+    """Whether two tensors are equal up to rounding; NaN, which padding may have, equals NaN."""
     largest = float(other.abs().nan_to_num(0.0, 0.0).max())
     return one.shape == other.shape and torch.allclose(one, other, rtol=rounding, atol=rounding * largest, equal_nan=True)

@@ -1,4 +1,4 @@
-"""Passing: one pass of a model over a batch, padded as the batch is."""
+"""One forward pass of a model over a batch, with the batch's padding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,38 +15,38 @@ from conoscope.capture.class_token import padding_as
 from conoscope.common.errors import ModelError
 
 
-def outputs_of(module: PreTrainedModel, batch: Batch, **asked: Any) -> Any:
-    """What transformers gives for a batch; the configuration names the batch's padding token meanwhile."""
+def outputs_of(module: PreTrainedModel, batch: Batch, **kwargs: Any) -> Any:
+    """The model's outputs for a batch; during the pass the configuration names the batch's padding token."""
     with padding_as(module, batch.pad):
-        return module(**batch.inputs, **asked)
+        return module(**batch.inputs, **kwargs)
 
 
 def answer_of(module: PreTrainedModel, batch: Batch) -> Float[Tensor, "..."]:
-    """The model's logits, or its last hidden state where it has none."""
+    """The model's logits, or its last hidden state if it has no logits."""
     outputs = outputs_of(module, batch)
-    found: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
-    return found
+    answer: Tensor = outputs.logits if "logits" in outputs else outputs.last_hidden_state
+    return answer
 
 
 @contextmanager
 def watched(module: PreTrainedModel, batch: Batch) -> Iterator[list[Bool[Tensor, " b"]]]:
-    """Within it, every part of the model adds to the list which examples it left vectors of finite length in.
+    """Context in which every leaf module appends a mask of the examples whose output vectors all have finite norm.
 
-    An answer alone does not tell: attention in one piece (SDPA) makes numbers out of queries that are NaN, and what is wrong with
-    a token that the classifier does not read never reaches it.
+    The logits alone do not show overflow: fused attention (SDPA) turns NaN queries into numbers, and NaN in a token that the
+    classifier does not read never reaches the logits.
     """
     sound: list[Bool[Tensor, " b"]] = []
 
-    def look(part: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
-        found = first_tensor(returned)
-        if found is not None and found.is_floating_point() and found.ndim == 3 and found.shape[:2] == batch.real.shape:
-            single = torch.promote_types(found.dtype, torch.float32)
-            lengths = torch.linalg.vector_norm(found, dim=-1, dtype=single)
-            sound.append((lengths.isfinite() | ~batch.real).all(-1))
+    def check(part: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
+        output = first_tensor(returned)
+        if output is not None and output.is_floating_point() and output.ndim == 3 and output.shape[:2] == batch.real.shape:
+            single = torch.promote_types(output.dtype, torch.float32)
+            norms = torch.linalg.vector_norm(output, dim=-1, dtype=single)
+            sound.append((norms.isfinite() | ~batch.real).all(-1))
 
-    # What has parts returns what they do.
+    # Only leaf modules: a module with children returns what they compute.
     parts = [part for part in module.modules() if not list(part.children()) and not isinstance(part, (nn.Dropout, nn.Identity))]
-    handles = [part.register_forward_hook(look) for part in parts]
+    handles = [part.register_forward_hook(check) for part in parts]
     try:
         yield sound
     finally:
@@ -56,7 +56,7 @@ def watched(module: PreTrainedModel, batch: Batch) -> Iterator[list[Bool[Tensor,
 
 @contextmanager
 def within_memory(batch: Batch) -> Iterator[None]:
-    """Within it, a batch that is too large is told as ours."""
+    """Re-raise out-of-memory errors as ModelError."""
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError) as error:

@@ -1,9 +1,9 @@
-"""Maps: the linear maps of a model's layers by head, read off its Jacobians, so that no architecture need be known.
+"""Head weights: the linear maps of a model's layers by head, read from its Jacobians, so they need no list of architectures.
 
-Queries, keys and values of the first token are x W + b, with x what the projections read: rotary positions turn nothing
-there, and a fused projection, GPT-2's transposed one and grouped queries are all alike. The derivative is W. What is no
-such map (a query that is normalised) has a second derivative, reads other tokens, or misses the queries of another text: it
-is left out. W_O is read from the module that the wiring found.
+Queries, keys and values of the first token are x W + b, where x is the input of the projections: rotary positions rotate nothing
+at the first token, and a fused projection, GPT-2's transposed one and grouped queries need no special case. The Jacobian is W.
+Anything else (a query that is normalised) has a second derivative, depends on other tokens, or fails to predict the queries of
+another text; it is left out. W_O is read from the module that the wiring found.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ from conoscope.common.errors import OverflowedError
 
 ROWS, TOKENS = 2, 3
 CHUNK = 256
-"""How many rows of a Jacobian are computed at once: what bounds the memory."""
+"""How many rows of a Jacobian are computed at once; this bounds the memory."""
 
 
 def head_weights_of(module: PreTrainedModel) -> Iterator[HeadWeights]:
-    """Each layer's maps, in float64; the model is left as it was."""
+    """Each layer's head weights, in float64; the model is not changed."""
     log, wiring = _logged_pass(module)
     given = {event.call: event.given for event in log.events if event.call is not None}
     for number, (attended, reads, after) in enumerate(zip(log.attentions, wiring.inputs, wiring.projections, strict=True), 1):
@@ -41,7 +41,7 @@ def head_weights_of(module: PreTrainedModel) -> Iterator[HeadWeights]:
 
 @torch.inference_mode(False)
 def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
-    """Every call of a pass over a few random tokens, with its graph, and the wiring."""
+    """The call log of a forward pass over a few random tokens, with its autograd graph, and the wiring."""
     log = Log()
     with Capture(module, "kv") as capture:
         batch = _sound_tokens(module, capture)
@@ -52,7 +52,7 @@ def _logged_pass(module: PreTrainedModel) -> tuple[Log, Wiring]:
 
 
 def _sound_tokens(module: PreTrainedModel, capture: Capture) -> Batch:
-    """The first few random tokens that leave neither NaN nor infinity."""
+    """The first batch of random tokens without NaN or infinity."""
     for seed in range(DRAWS):
         batch = _few_tokens(module, seed).to(module.device)
         try:
@@ -65,7 +65,7 @@ def _sound_tokens(module: PreTrainedModel, capture: Capture) -> Batch:
 
 
 def _few_tokens(module: PreTrainedModel, seed: int) -> Batch:
-    """Random tokens, all of them different, so that no two texts begin alike."""
+    """Random tokens, all different, so that no two texts have the same first token."""
     known = known_tokens(module)
     order = torch.randperm(len(known), generator=torch.Generator().manual_seed(seed))
     ids = known[order[torch.arange(ROWS * TOKENS) % len(known)]].view(ROWS, TOKENS)
@@ -75,9 +75,9 @@ def _few_tokens(module: PreTrainedModel, seed: int) -> Batch:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def linear_map(x: Float[Tensor, "*tokens d"], y: Float[Tensor, "b h t e"]) -> Float[Tensor, "h d e"] | None:
-    """W of y = x W + b by head, from the first token of the first text; None where y is no such map of x."""
+    """W of y = x W + b by head, from the first token of the first text; None if y is not such a function of x."""
     first, other, tokens = y[0, :, 0].flatten(), y[1, :, 0].flatten(), x.flatten(0, -2)
-    if not (x.requires_grad and y.requires_grad and _is_straight(first, x)):
+    if not (x.requires_grad and y.requires_grad and _is_linear(first, x)):
         return None
     weight = _jacobian(first, x).double()
     gap = other.double() - first.double() - weight @ (tokens[TOKENS] - tokens[0]).double()
@@ -86,24 +86,24 @@ def linear_map(x: Float[Tensor, "*tokens d"], y: Float[Tensor, "b h t e"]) -> Fl
 
 
 def _rounding(dtype: torch.dtype) -> float:
-    """The share of a vector that may be rounding: √eps, and of single precision at least, since a model in float64 may still
-    turn its queries in float32 (ModernBERT)."""
+    """Relative tolerance for rounding: √eps, at least that of float32, since a model in float64 may still rotate its queries in
+    float32 (ModernBERT)."""
     return float(max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) ** 0.5)
 
 
-def _is_straight(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> bool:
-    """Whether y reads the first token of x and no other, and its derivative does not depend on x."""
+def _is_linear(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> bool:
+    """Whether y depends on the first token of x only, and its derivative does not depend on x."""
     slope = torch.autograd.grad(y.sum(), x, create_graph=True, allow_unused=True)[0]
     if slope is None or bool(slope.flatten(0, -2)[1:].any()):
         return False
-    bend = torch.autograd.grad(slope.sum(), x, retain_graph=True, allow_unused=True)[0] if slope.requires_grad else None
-    return bend is None or not bool(bend.any())
+    second = torch.autograd.grad(slope.sum(), x, retain_graph=True, allow_unused=True)[0] if slope.requires_grad else None
+    return second is None or not bool(second.any())
 
 
 def _jacobian(y: Float[Tensor, " k"], x: Float[Tensor, "*tokens d"]) -> Float[Tensor, "k d"]:
-    """The derivative of y by the first token of x."""
-    chosen = torch.eye(len(y), dtype=y.dtype, device=y.device).split(CHUNK)
-    slopes = (torch.autograd.grad(y, x, some, retain_graph=True, is_grads_batched=True)[0] for some in chosen)
+    """The derivative of y with respect to the first token of x."""
+    chunks = torch.eye(len(y), dtype=y.dtype, device=y.device).split(CHUNK)
+    slopes = (torch.autograd.grad(y, x, chunk, retain_graph=True, is_grads_batched=True)[0] for chunk in chunks)
     return torch.cat([slope.flatten(1, -2)[:, 0] for slope in slopes])
 
 
@@ -113,8 +113,9 @@ def _bias(x: Float[Tensor, "*tokens d"], y: Float[Tensor, "b h t e"], weight: Fl
 
 
 def _output(call: Call | None, wiring: Wiring) -> dict[str, Tensor | None]:
-    """W_O and its bias."""
-    found = None if call is None else wiring.projected[call]
-    if found is None or not bool(found.weight.isfinite().all()):
+    """W_O and its bias; None for W_O if it was not found or is not finite."""
+    projection = None if call is None else wiring.projected[call]
+    if projection is None or not bool(projection.weight.isfinite().all()):
         return {"output": None}
-    return {"output": found.weight.double(), "output_bias": None if found.bias is None else found.bias.double()}
+    bias = None if projection.bias is None else projection.bias.double()
+    return {"output": projection.weight.double(), "output_bias": bias}

@@ -1,4 +1,4 @@
-"""Attending: how a model attends for a time, whatever it does before and after."""
+"""Context manager that sets a model's attention implementation for a while."""
 
 import logging
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 @contextmanager
 def attention_of(module: PreTrainedModel, implementation: str) -> Iterator[None]:
-    """Within it the model is in evaluation mode, keeps no cache, and attends as told; then all is as before."""
+    """Context in which the model is in evaluation mode, without cache, with this attention implementation; restored on exit."""
     before, cache = module.config._attn_implementation, getattr(module.config, "use_cache", None)
     training = {part: part.training for part in module.modules()}
     try:
@@ -27,14 +27,15 @@ def attention_of(module: PreTrainedModel, implementation: str) -> Iterator[None]
 
 
 def _attend_as(module: PreTrainedModel, implementation: str) -> None:
-    """Set how a model attends, without transformers' warning for models off the interface: those are followed, or refused."""
+    """Set a model's attention implementation, without transformers' warning for models off the attention interface: those are
+    traced, or refused."""
     logger = logging.getLogger("transformers.modeling_utils")
 
-    def wanted(record: logging.LogRecord) -> bool:
+    def is_other(record: logging.LogRecord) -> bool:
         return "does not support setting its attention implementation" not in record.getMessage()
 
-    logger.addFilter(wanted)
+    logger.addFilter(is_other)
     try:
         module.set_attn_implementation(implementation)
     finally:
-        logger.removeFilter(wanted)
+        logger.removeFilter(is_other)

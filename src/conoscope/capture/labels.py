@@ -1,4 +1,4 @@
-"""Labels: which class of a model each label of a corpus is."""
+"""Labels: matching the labels of a corpus with the classes of a model."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from conoscope.common.errors import ModelError, one_of
 
 
 def matched(labels: Sequence[str], classes: Sequence[str], corpus: str, model: str) -> Mapping[str, int]:
-    """The number of the model's class for each label of the corpus: by name, or by number where the model has no names.
+    """The index of the model's class for each label of the corpus: by name, or by number if the model has no names.
 
-    An equal name comes first. Case is ignored only where one label and one class have that name, so that "us" and "US" stay two.
+    An equal name comes first. Case is ignored only if one label and one class have that name, so that "us" and "US" stay two.
     """
     exact = {name: number for number, name in enumerate(classes)}
     folded = {name.casefold(): number for number, name in enumerate(classes)}
@@ -39,7 +39,7 @@ def matched(labels: Sequence[str], classes: Sequence[str], corpus: str, model: s
 
 
 def distinct(classes: Sequence[str], model: str) -> tuple[str, ...]:
-    """The names of a model's classes; refused where two classes have one name, since no table could tell them apart."""
+    """The names of a model's classes; ModelError if two are equal, since no table could distinguish them."""
     if twice := [name for name, count in Counter(classes).items() if count > 1]:
         raise ModelError(f"{model} has two classes of the name {twice[0]!r}; give each its own in id2label of its config.json")
     return tuple(classes)

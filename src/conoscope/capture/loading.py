@@ -1,4 +1,4 @@
-"""load_model: a folder, a Hub id or a module, ready to be looked into."""
+"""load_model: a model from a folder, a Hub id or a module, ready for capture."""
 
 import hashlib
 import json
@@ -33,12 +33,12 @@ from conoscope.common.writing import is_spelt
 from conoscope.corpora.base import Corpus
 
 LONGEST = 1 << 20
-"""A tokenizer that knows no limit reports some huge number; a longer input than this one is not a text."""
+"""Upper bound on input length: a tokenizer without a limit reports a huge number."""
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode, its tokenizer and where both came from."""
+    """A model in evaluation mode, its tokenizer, and the name it was loaded from."""
 
     module: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -47,27 +47,27 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return torch.device(self.module.device)
 
     @property
     def max_length(self) -> int:
-        """The longest input in tokens: the smaller of what the tokenizer and the positions allow."""
+        """The maximum input length in tokens: the smaller limit of the tokenizer and the positions."""
         positions = most_positions(self.module) or LONGEST
         taken = [
             table.padding_idx + 1
             for name, table in self.module.named_modules()
             if isinstance(table, nn.Embedding) and "position" in name and table.padding_idx is not None
         ]
-        # RoBERTa's positions begin after that of the padding.
+        # RoBERTa's positions begin after its padding index.
         return int(min(self.tokenizer.model_max_length, positions - max(taken, default=0), LONGEST))
 
     def length(self, text: str, pair: str | None = None) -> int:
-        """How many tokens a text, or a pair, has, special ones included."""
+        """The number of tokens of a text or a pair, special tokens included."""
         return len(self.tokenizer(text, pair, verbose=False)["input_ids"])
 
     def batcher(self, corpus: Corpus, max_length: int | None = None, known: TokenAnnotations | None = None) -> Batcher:
-        """What turns this corpus into batches for this model; refuses labels that the model does not have."""
+        """A Batcher of this corpus for this model; ModelError if the corpus has labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
         self._refuse_failing()
         vocabulary = known_ids(self.module)
@@ -75,22 +75,25 @@ class LoadedModel:
 
     @cached_property
     def reading(self) -> Reading:
-        """Where the model reads the class of a text, and how its texts are padded; found once, by trying."""
+        """Where the model reads the class of a text, and how its texts are padded; found once, by trial runs."""
         return reading_of(self.module)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What should be known of how its texts are read: where the model itself leaves a doubt, and what was done."""
+        """Notes for the user on what the model leaves ambiguous about how texts are read, and how it was resolved."""
         return tuple(ambiguities(self.reading, self.module, self.tokenizer, self.name))
 
     def answer(self, batch: Batch, run: Callable[[Batch], Tensor] | None = None) -> Float[Tensor, "..."]:
-        """The logits of a batch, or the last hidden states of a model that has none, by a plain pass or by another (`run`: one
-        under capture); refused where they do not fit into memory, or where the model overflows, in the answer or on its way."""
+        """The logits of a batch, or the last hidden states of a model without logits.
+
+        The pass is a plain one, or `run` (one under capture). ModelError if memory is too small; OverflowedError if NaN or
+        infinity appears, in the output or in a layer.
+        """
         moved = batch.to(self.device)
         with torch.no_grad(), within_memory(moved):
-            found = self._plain(moved) if run is None else run(moved)
-        self.refuse_infinite(found, moved)
-        return found
+            result = self._plain(moved) if run is None else run(moved)
+        self.refuse_infinite(result, moved)
+        return result
 
     def _plain(self, batch: Batch) -> Float[Tensor, "..."]:
         with watched(self.module, batch) as sound:
@@ -104,19 +107,19 @@ class LoadedModel:
 
     def _refuse_failing(self) -> None:
         fails, name = self.reading.fails, str(self.module.dtype).removeprefix("torch.")
-        # Encoder-decoders want more than tokens, and are told apart by those who cannot take them.
+        # Encoder-decoders need more inputs than tokens; code that does not support them refuses them itself.
         if fails is not None and not self.module.config.is_encoder_decoder:
             other = f" in {name} ({fails}); try --dtype float32" if name != "float32" else f" alone ({fails}); give another model"
             raise ModelError(f"{self.name} does not run on tokens{other}")
 
     def label_numbers(self, corpus: Corpus) -> Mapping[str, int]:
-        """The model's number of each label of the corpus: by name, or by number where the model has no names."""
+        """The model's class index of each label of the corpus: by name, or by number if the model has no names."""
         if not self.labels:
             return {label: number for number, label in enumerate(corpus.labels)}
         return matched(corpus.labels, self.labels, str(corpus), self.name)
 
     def refuse_infinite(self, answer: Tensor, batch: Batch) -> None:
-        """An answer that is no number tells of overflow: whatever is read from such a pass would be made up."""
+        """OverflowedError if the output is not finite: any measure of such a pass would be meaningless."""
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
         self._refuse_unsound(finite.all(-1), batch)
 
@@ -136,10 +139,10 @@ def load_model(
     dtype: str | torch.dtype | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedModel:
-    """A model from a folder, a Hub id, or a module with its tokenizer.
+    """Load a model from a folder, a Hub id, or a module with its tokenizer.
 
-    A folder is loaded in float32, and on a GPU where there is one, unless another `dtype` or `device` is asked for. What is in
-    memory already stays as it is; a dtype, a device or a tokenizer that it does not have is refused.
+    A folder is loaded in float32, and on a GPU if there is one, unless `dtype` or `device` says otherwise. A model in memory is
+    not changed; ModelError if it has another dtype, device or tokenizer than given here.
     """
     if isinstance(source, LoadedModel):
         refuse_elsewhere(source.module, source.name, device, dtype)
@@ -164,13 +167,13 @@ def load_model(
 
 
 def unloadable(name: str, error: Exception) -> ModelError:
-    """What is said of a checkpoint that cannot be read."""
+    """The error for a checkpoint that cannot be read."""
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)")
 
 
 def refuse_incomplete(name: str, missing: Sequence[str]) -> None:
-    """Refuse a checkpoint that lacks weights."""
+    """ModelError if a checkpoint lacks weights."""
     if missing:
         raise ModelError(
             f"{name} lacks the weights {min(missing)!r} and would get random ones ({len(missing)} in all); "
@@ -185,13 +188,13 @@ def _from_pretrained(
         config = AutoConfig.from_pretrained(name, trust_remote_code=trust)
         classifies = any(_classifies(architecture) for architecture in config.architectures or ())
         kind = AutoModelForSequenceClassification if classifies else AutoModel
-        how = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
-        module, report = kind.from_pretrained(name, config=config, **how)
+        kwargs = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
+        module, report = kind.from_pretrained(name, config=config, **kwargs)
         if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
-            # It has an attention of its own for SDPA, which cannot be seen into (Falcon).
-            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **how)
+            # It has its own SDPA attention, which cannot be captured (Falcon).
+            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **kwargs)
         tokenizer = tokenizer or load_tokenizer(name, trust)
-    except Exception as error:  # a folder of somebody else's files can break in any way
+    except Exception as error:  # third-party files can fail in any way
         raise unloadable(name, error) from error
     refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
     _cast(module, dtype)
@@ -202,7 +205,7 @@ def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedToke
     """The tokenizer of a folder or a Hub id."""
     if is_spelt(name):
         return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
-    # It takes names in UTF-8 alone, and an ASCII locale reads others: a link to the folder has a plain one.
+    # tokenizers accepts only UTF-8 names, and an ASCII locale decodes them otherwise: a link to the folder has a plain name.
     with TemporaryDirectory(prefix="conoscope-") as plain:
         link = Path(plain) / "model"
         link.symlink_to(Path(name).absolute(), target_is_directory=True)
@@ -210,7 +213,7 @@ def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedToke
 
 
 def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
-    """Give every parameter this type: some are made in float32 whatever transformers is told (XLNet, DeBERTa)."""
+    """Cast every parameter to this dtype: some are created in float32 regardless of the dtype requested (XLNet, DeBERTa)."""
     private = ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")
     kept = {part for name in private for part in getattr(module, name, None) or ()}
     for name, parameter in module.named_parameters():
@@ -219,7 +222,7 @@ def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
 
 
 def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
-    """What a model is besides its weights; not where it lies, nor how a tokenizer was last called."""
+    """Configuration and tokenizer as text, without paths and without the tokenizer's last padding and truncation."""
     config = {
         key: value
         for key, value in module.config.to_dict().items()
@@ -234,14 +237,14 @@ def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> s
 
 
 def refuse_broken(module: PreTrainedModel, name: str) -> None:
-    """Refuse weights that are no numbers."""
+    """ModelError if a weight is NaN or infinite."""
     for key, tensor in module.state_dict().items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise ModelError(f"{name} holds NaN or infinity in {key!r}: nothing can be measured; give another checkpoint")
 
 
 def ready(tokenizer: PreTrainedTokenizerBase, name: str) -> PreTrainedTokenizerBase:
-    """A tokenizer that knows offsets and how long a text may be."""
+    """The tokenizer; ModelError if it has no character offsets or no maximum length."""
     if not tokenizer.is_fast:
         raise ModelError(
             f"the tokenizer of {name} ({type(tokenizer).__name__}) knows no character offsets; give a fast one (tokenizer.json)"

@@ -1,20 +1,20 @@
-"""Memory: keeping what was freed for what comes next."""
+"""Memory: lets the process reuse freed memory."""
 
 import ctypes
 import sys
 from functools import cache
 
 KEPT, LARGEST = 2**28, 2**25
-"""How many freed bytes a process keeps, and the largest piece that it keeps."""
+"""How many freed bytes the process keeps, and the largest block that it keeps."""
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 
 
 @cache
 def keep_memory() -> None:
-    """Let the process keep up to 256 MiB of what it freed, where the system's C library is glibc.
+    """Let the process keep up to 256 MiB of freed memory, if the system's C library is glibc.
 
-    The weights of every layer are as large as those of the layer before, and gone before these are made. Handing their memory
-    back and asking for it again costs a tenth of a forward pass.
+    The attention weights of every layer have the same size, and are freed before those of the next layer are computed. Returning
+    this memory to the system and requesting it again costs a tenth of a forward pass.
     """
     if sys.platform != "linux":
         return

@@ -1,4 +1,4 @@
-"""Normalising: what is added to a layer's attention, and how the sum is normalised, told by the tensors alone."""
+"""Residual and norm of a layer: what is added to its attention output, and how the sum is normalised, found from tensors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor
 from conoscope.capture.calls import Call, Event, is_sum
 
 Residual = Literal["before", "input"]
-"""What is added to the attention's output: what the layer before left, or what the projections read."""
+"""What is added to the attention output: the output of the layer before, or the input of the projections."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Norm:
     centred: bool
 
     def linear(self, x: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
-        """g(x), which is what a part of a vector adds to the normalised vector, but for the factor 1 / s."""
+        """g(x): up to the factor 1 / s, what a part of a vector adds to the normalised vector."""
         x = x - x.mean(-1, keepdim=True) if self.centred else x
         return x if self.gain is None else x * self.gain.to(x.dtype)
 
@@ -30,7 +30,7 @@ class Norm:
 def find_residual(
     segment: Sequence[Event], projection: Call | None, read: Mapping[Residual, Tensor | None], after: Tensor
 ) -> tuple[Residual | None, Norm | None]:
-    """Which of the tensors is added to W_O's output, and the norm that reads the sum."""
+    """The name of the tensor in `read` that is added to W_O's output, and the norm that reads the sum."""
     calls = [event.call for event in segment]
     if projection is None:
         return None, None
@@ -51,7 +51,7 @@ def find_residual(
 
 
 def _norm_of(event: Event) -> Norm | None:
-    """How a module normalises, if it does: told by what it returned, which but for a factor is g(x) + β."""
+    """The norm that a module applies, found from its output g(x) / s + β; None if it does not normalise."""
     module = event.call[0] if event.call is not None else None
     if module is None or event.given is None or event.returned is None or event.returned.shape != event.given.shape:
         return None
@@ -64,11 +64,11 @@ def _norm_of(event: Event) -> Norm | None:
 
 
 def _normalises(norm: Norm, given: Tensor, returned: Tensor) -> bool:
-    """Whether each vector returned is the linear part of the norm times a factor of its own."""
+    """Whether each returned vector is the linear part of the norm times its own factor."""
     one, other = (x.double().flatten(0, -2) for x in (norm.linear(given), returned))
     factor = (one * other).sum(-1, keepdim=True) / one.square().sum(-1, keepdim=True)
     # A model in float64 may still normalise in float32 (Llama, DeBERTa).
     rounding = min(64 * max(torch.finfo(given.dtype).eps, torch.finfo(torch.float32).eps), 0.02)
-    # A module that changes nothing, such as a dropout, normalises nothing.
+    # A module that changes nothing, such as dropout, is not a norm.
     same = norm.gain is None and bool((factor - 1).abs().max() <= rounding)
     return not same and bool(((one * factor - other).norm(dim=-1) <= rounding * other.norm(dim=-1)).all())

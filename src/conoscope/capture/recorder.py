@@ -1,8 +1,8 @@
-"""Capture: the one seam between us and any Hugging Face model.
+"""Capture: the only interface between conoscope and Hugging Face models.
 
-Two attention backends are registered with transformers, under two fixed names because a name has one mask:
-`conoscope_full` runs the model's own eager attention and hands over its weights; `conoscope_kv` runs SDPA and hands
-over queries, keys and values alone. A model that calls neither runs its own eager attention, which `softmax` follows.
+Two attention backends are registered with transformers, under two fixed names because each name has one mask function:
+`conoscope_full` runs the model's own eager attention and records its weights; `conoscope_kv` runs SDPA and records only queries,
+keys and values. A model that calls neither runs its own eager attention, which `traced_attention` traces.
 A layer's tensors reach `receive` as one Trace before the next layer runs.
 """
 
@@ -38,7 +38,7 @@ from conoscope.common.pooling import Vector
 
 Mode = Literal["kv", "full"]
 DRAWS = 16
-"""How many batches of random tokens are tried: some token may make a model overflow that the texts do not have."""
+"""How many batches of random tokens are tried: a model may overflow on a token that the texts do not contain."""
 
 
 _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
@@ -47,32 +47,32 @@ _RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", 
 def _full(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor | None]:
-    native, recorder = EagerAttention(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
-    if isinstance(recorder, Recorder) and len(pieces := list(native.pieces(recorder.weighing.cuts))) > 1:
-        return _in_pieces(native, recorder, pieces), None
-    context, weights = native()
+    eager, recorder = EagerAttention(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
+    if isinstance(recorder, Recorder) and len(chunks := list(eager.chunks(recorder.weighing.cuts))) > 1:
+        return _in_chunks(eager, recorder, chunks), None
+    context, weights = eager()
     if isinstance(recorder, Log):
-        recorder.attended(native.attended(context), native.cuts(context, weights))
+        recorder.attended(eager.attended(context), eager.cuts(context, weights))
     elif recorder is not None:
-        recorder.attended(native.attended(context), weights=weights, visible=visible_keys(attention_mask, recorder.batch))
+        recorder.attended(eager.attended(context), weights=weights, visible=visible_keys(attention_mask, recorder.batch))
     return context, weights
 
 
-def _in_pieces(native: EagerAttention, recorder: Recorder, pieces: Sequence[tuple[slice, slice]]) -> Tensor:
-    """The context, put together from pieces whose weights are looked at and gone."""
-    looking, contexts = Reducer(recorder.batch, recorder.weighing.reductions), []
-    for examples, rows in pieces:
-        context, weights = native(examples, rows)
-        looking.take(AttentionChunk(weights, recorder.batch, examples.start, rows.start))
+def _in_chunks(eager: EagerAttention, recorder: Recorder, chunks: Sequence[tuple[slice, slice]]) -> Tensor:
+    """The context, concatenated from chunks; the weights of each chunk are reduced and discarded."""
+    reducer, contexts = Reducer(recorder.batch, recorder.weighing.reductions), []
+    for examples, rows in chunks:
+        context, weights = eager(examples, rows)
+        reducer.take(AttentionChunk(weights, recorder.batch, examples.start, rows.start))
         contexts.append(context)
-    # The pieces of one example's rows lie side by side, then the examples.
-    by_rows = sum(examples == pieces[0][0] for examples, _ in pieces)
+    # Chunks are ordered by example, then by row.
+    by_rows = sum(examples == chunks[0][0] for examples, _ in chunks)
     whole = torch.cat([torch.cat(contexts[start : start + by_rows], dim=1) for start in range(0, len(contexts), by_rows)])
     recorder.attended(
-        native.attended(whole),
-        visible=visible_keys(native.mask, recorder.batch),
-        reductions=looking.found(),
-        attend=lambda examples: native(examples)[1] if "examples" in recorder.weighing.cuts else native()[1][examples],
+        eager.attended(whole),
+        visible=visible_keys(eager.mask, recorder.batch),
+        reductions=reducer.results(),
+        attend=lambda examples: eager(examples)[1] if "examples" in recorder.weighing.cuts else eager()[1][examples],
     )
     return whole
 
@@ -87,12 +87,12 @@ def _kv(
     return context, None
 
 
-def _record_followed(found: TracedAttention, mode: Mode) -> None:
+def _record_traced(traced: TracedAttention, mode: Mode) -> None:
     recorder = _RECORDER.get()
     if isinstance(recorder, Log) or (recorder is not None and mode == "kv"):
-        recorder.attended(found.attended)
+        recorder.attended(traced.attended)
     elif recorder is not None:
-        recorder.attended(found.attended, weights=found.weights, visible=found.visible())
+        recorder.attended(traced.attended, weights=traced.weights, visible=traced.visible())
 
 
 BACKENDS: dict[Mode, str] = {"full": "conoscope_full", "kv": "conoscope_kv"}
@@ -102,7 +102,7 @@ for _mode, _attention, _mask in (("full", _full, finite_mask), ("kv", _kv, sdpa_
 
 
 class Capture:
-    """Within it, `capture(batch, receive)` runs the model and hands one Trace a layer to `receive`.
+    """Context manager: `capture(batch, receive)` runs the model and passes one Trace per layer to `receive`.
 
     >>> with Capture(model, "full") as capture:
     ...     logits = capture(batch, print)
@@ -117,9 +117,9 @@ class Capture:
         heads: Mapping[int, Sequence[int]] | None = None,
         vector: Vector | None = None,
     ) -> None:
-        """`looks`: what is kept of weights that are too many to be whole; `whole`: they are kept however many they are; `heads`:
-        those of each layer whose weights are kept until the model has answered; `vector`: which one an answer holds of each
-        layer, instead of what the classifier reads."""
+        """`reductions`: what is computed from weights that are too large to keep; `whole`: keep the weights at any size; `heads`:
+        the heads of each layer whose weights are kept until the end of the pass; `vector`: the pooled output of each layer, if
+        not what the classifier reads."""
         if module.config.is_encoder_decoder:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
@@ -129,12 +129,12 @@ class Capture:
                 f"{type(module).__name__} attends to blocks of tokens until it meets a short text, and then for good to all; "
                 'load it with attention_type="original_full"'
             )
-        self.module, self.asked = module, mode
+        self.module, self._requested = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.reductions = [name for name in REDUCTIONS if name in reductions]
         self.whole, self.heads, self.vector = whole, heads or {}, vector
-        self.followed = False
-        """Whether the model is off the interface, so that its attention is followed operation by operation."""
+        self.traced = False
+        """Whether the model is off the attention interface, so that its attention is traced operation by operation."""
         self.wiring: Wiring | None = None
         self._stack = ExitStack()
 
@@ -147,10 +147,9 @@ class Capture:
         self._stack.close()
 
     def __call__(self, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> Float[Tensor, "..."]:
-        """Run one batch; what is returned is the model's logits, or its last hidden state where it has none.
+        """Run one batch and return the model's logits, or its last hidden state if it has no logits.
 
-        After the pass `answer` is handed, for each layer, the vector that stands for the text: what the classifier reads, or the
-        one that was asked for.
+        After the pass, `answer` receives the PooledOutput of each layer: what the classifier reads, or the requested `vector`.
         """
         batch, wiring = batch.to(self.module.device), self.find_wiring()
         cuts = frozenset[str]() if self.whole else wiring.cuts
@@ -168,39 +167,39 @@ class Capture:
         return result
 
     def find_wiring(self) -> Wiring:
-        """The model's wiring, found once on random tokens, with the pooling that was asked for in the place of its own."""
+        """The model's wiring, found once on random tokens; the requested pooling replaces the model's own."""
         if self.wiring is None:
-            found = self._calibrate()
-            self._refuse_unknown_heads(found.heads)
-            for module in found.modules():
+            wiring = self._calibrate()
+            self._refuse_unknown_heads(wiring.heads)
+            for module in wiring.modules():
                 handle = module.register_forward_hook(_watch)
                 self._stack.callback(handle.remove)
-            self.wiring = found.with_pooling(self.vector)
+            self.wiring = wiring.with_pooling(self.vector)
         return self.wiring
 
-    def _refuse_unknown_heads(self, there: Sequence[int]) -> None:
+    def _refuse_unknown_heads(self, counts: Sequence[int]) -> None:
         for layer, heads in self.heads.items():
-            if layer > len(there) or max(heads) > there[layer - 1]:
+            if layer > len(counts) or max(heads) > counts[layer - 1]:
                 raise CaptureError(
-                    f"{type(self.module).__name__} has no head {layer}.{max(heads)}; it has {len(there)} layers of "
-                    f"{max(there)} heads, so name one from 1.1 to {len(there)}.{there[-1]}"
+                    f"{type(self.module).__name__} has no head {layer}.{max(heads)}; it has {len(counts)} layers of "
+                    f"{max(counts)} heads, so name one from 1.1 to {len(counts)}.{counts[-1]}"
                 )
 
     @contextmanager
     def recording(self, recorder: Recorder | Log, batch: Batch) -> Iterator[None]:
-        """Within it, without gradients, what the model does with the batch goes to the recorder."""
+        """Context, without gradients, in which the recorder receives the model's calls on the batch."""
         with recording(recorder), ExitStack() as stack:
-            if self.followed:
-                stack.enter_context(AttentionTracer(batch.real.shape, partial(_record_followed, mode=self.mode)))
+            if self.traced:
+                stack.enter_context(AttentionTracer(batch.real.shape, partial(_record_traced, mode=self.mode)))
             yield
 
     def _calibrate(self) -> Wiring:
-        """Of the first batch of random tokens that leaves numbers: NaN and infinity cannot be told from one another."""
+        """The wiring from the first batch of random tokens without overflow: tensors of NaN or infinity cannot be matched."""
         for seed in range(DRAWS):
             batch = _random_batch(self.module, seed)
             log, states = self._logged(batch)
-            if not log.attentions and not self.followed:
-                self._follow()
+            if not log.attentions and not self.traced:
+                self._start_tracing()
                 log, states = self._logged(batch)
             self._refuse_unseen(log, states)
             if is_sound(log, states, batch.real):
@@ -221,9 +220,9 @@ class Capture:
                 f"{name} called attention {layers} times for {len(states) - 1} layers; one call a layer is expected"
             )
 
-    def _follow(self) -> None:
-        """Look at the operations of the model's own eager attention, in every pass from now on."""
-        self.followed, self.mode = True, self.asked
+    def _start_tracing(self) -> None:
+        """Trace the operations of the model's own eager attention, in every pass from now on."""
+        self.traced, self.mode = True, self._requested
         self._stack.enter_context(attention_of(self.module, "eager"))
 
     def _logged(self, batch: Batch) -> tuple[Log, Sequence[Tensor]]:
@@ -242,7 +241,7 @@ def _watch(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
 
 @contextmanager
 def recording(recorder: Recorder | Log) -> Iterator[None]:
-    """Within it, without gradients, what the model does goes to the recorder."""
+    """Context, without gradients, in which the recorder receives the model's calls."""
     token = _RECORDER.set(recorder)
     try:
         with torch.no_grad():
@@ -252,7 +251,7 @@ def recording(recorder: Recorder | Log) -> Iterator[None]:
 
 
 def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> list[Trace]:
-    """Every layer's trace of one batch, kept: for looking at a few texts, not for a corpus."""
+    """The traces of all layers for one batch, all kept in memory: for a few texts, not for a corpus."""
     traces: list[Trace] = []
     with Capture(module, mode, whole=True) as capture:
         capture(batch, traces.append)
@@ -260,34 +259,34 @@ def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> lis
 
 
 def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, float]:
-    """The largest difference of logits: full capture against eager, kv capture against SDPA. Both should be 0.
+    """The largest difference in logits: full capture against eager, kv capture against SDPA. Both should be 0.
 
-    A model off the interface is run in eager for both. Without a batch, a padded one of random tokens is tried.
+    A model off the attention interface runs in eager for both. Without a batch, a padded one of random tokens is used.
     """
     batch = (_random_batch(module) if batch is None else batch).to(module.device)
-    found: dict[Mode, float] = {}
+    differences: dict[Mode, float] = {}
     for mode in BACKENDS:
         with Capture(module, mode) as capture:
             captured = capture(batch, lambda trace: None)
-        with attention_of(module, "sdpa" if capture.mode == "kv" and not capture.followed else "eager"), torch.no_grad():
-            found[mode] = float((captured - answer_of(module, batch)).abs().max())
-    return found
+        with attention_of(module, "sdpa" if capture.mode == "kv" and not capture.traced else "eager"), torch.no_grad():
+            differences[mode] = float((captured - answer_of(module, batch)).abs().max())
+    return differences
 
 
 def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
-    """The ids of all tokens but the padding."""
+    """The ids of all tokens except the padding token."""
     known = torch.arange(known_ids(module))
     return known[known != (named_pad(module) or 0)]
 
 
 def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Batch:
-    """Known tokens as a batch, padded as the model's configuration says, or with token 0 where it says nothing."""
+    """A batch of bare token ids, padded with the id in the model's configuration, or with 0 if it names none."""
     pad = named_pad(module)
     return replace(Batch.of_ids(ids.where(real, pad or 0), real), pad=0 if pad is None else None).to(module.device)
 
 
 def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
-    """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
+    """Three rows of random tokens, two of them padded; their lengths distinguish the first token, the last and the mean."""
     longest = trial_length(module)
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     known = known_tokens(module)

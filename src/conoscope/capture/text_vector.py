@@ -1,4 +1,4 @@
-"""Text vector: which vector stands for a text in a loaded model, by its classifier, its files, the user or a default."""
+"""Text vector: which vector represents a text in a loaded model, by its classifier, its files, the user or a default."""
 
 import torch
 
@@ -8,17 +8,17 @@ from conoscope.capture.recorder import Capture, bare_batch, known_tokens
 from conoscope.common.pooling import ASKED, CLASSIFIER, DEFAULT, Pool, Vector, chosen_pool, declared_pooling
 
 
-def text_vector(loaded: LoadedModel, asked: str | None = None) -> Pool:
-    """What is asked for; or else what the classifier reads, what the model's files say, or a default, in this order.
+def text_vector(loaded: LoadedModel, requested: str | None = None) -> Pool:
+    """The requested pooling; or else what the classifier reads, what the model's files declare, or a default, in this order.
 
-    The default is the last token of a model in which the first sees nothing of the rest, and else [CLS], or the first token.
+    The default is the last token of a causal model (the first token sees no other), else [CLS] or the first token.
     """
-    wanted = chosen_pool(asked)
+    chosen = chosen_pool(requested)
     if loaded.labels:
         read = _read_by_classifier(loaded)
-        return _pool(loaded, read, CLASSIFIER) if wanted in (None, read) else _pool(loaded, wanted or read, ASKED)
-    if wanted is not None:
-        return _pool(loaded, wanted, ASKED)
+        return _pool(loaded, read, CLASSIFIER) if chosen in (None, read) else _pool(loaded, chosen or read, ASKED)
+    if chosen is not None:
+        return _pool(loaded, chosen, ASKED)
     declared = declared_pooling(loaded.module.name_or_path)
     if declared is not None and declared.vector is not None:
         return _pool(loaded, declared.vector, declared.file)
@@ -34,16 +34,16 @@ def text_vector(loaded: LoadedModel, asked: str | None = None) -> Pool:
 def _pool(loaded: LoadedModel, vector: Vector, by: str, note: str | None = None) -> Pool:
     tokens, tokenizer = loaded.tokenizer("a")["input_ids"], loaded.tokenizer
     special = {"first": tokens[0] if tokens else None, "cls": None if _reads_last(loaded) else tokenizer.cls_token_id}.get(vector)
-    there = special is not None and special in tokens and special in tokenizer.all_special_ids
-    return Pool(vector, by, str(tokenizer.convert_ids_to_tokens(special)) if there else None, note)
+    named = special is not None and special in tokens and special in tokenizer.all_special_ids
+    return Pool(vector, by, str(tokenizer.convert_ids_to_tokens(special)) if named else None, note)
 
 
 def _read_by_classifier(loaded: LoadedModel) -> Vector:
-    """What the wiring found; the batch's classifying token where it found nothing, as in decoders, which score every token, and
-    where padding tokens at the end of a text are passed over."""
+    """The pooling that the wiring found. "cls", the batch's classifying token, if it found none, as in decoders, which score
+    every token, and if the model skips padding tokens at the end of a text."""
     with Capture(loaded.module, "kv") as capture:
-        found = capture.find_wiring().pooling
-    return "cls" if found is None or (found == "last" and loaded.reading.place == "unpadded") else found
+        pooling = capture.find_wiring().pooling
+    return "cls" if pooling is None or (pooling == "last" and loaded.reading.place == "unpadded") else pooling
 
 
 def _reads_last(loaded: LoadedModel) -> bool:
@@ -57,7 +57,7 @@ def _default(loaded: LoadedModel) -> Vector:
 
 
 def _is_causal(loaded: LoadedModel) -> bool:
-    """Whether the first token's last hidden state is the same, up to rounding, whichever token follows it."""
+    """Whether the first token's last hidden state is independent of the next token, up to rounding."""
     known = known_tokens(loaded.module)
     tokens = torch.stack([known[[0, 0]], known[[0, -1]]])
     batch = bare_batch(loaded.module, tokens, torch.ones_like(tokens, dtype=torch.bool))

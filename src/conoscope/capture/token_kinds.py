@@ -1,4 +1,4 @@
-"""Kinds: what each token is: [CLS], [SEP], another special token, a punctuation mark, a word, or of a kind of the user's own."""
+"""Token kinds: [CLS], [SEP], another special token, a punctuation mark, any other token, or one of the user's own kinds."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ CLS, SEP, SPECIAL, PUNCTUATION, OTHER, PAD = 0, 1, 2, 3, 4, -1
 
 
 class Kinds:
-    """Tells the kind of every token of one tokenizer. `own`: further kinds, as words by name; special tokens have none."""
+    """The kind of every token of one tokenizer. `own`: the user's kinds (name to words); special tokens have none of these."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, unknown: int, own: Mapping[str, Sequence[str]] | None = None) -> None:
         self.tokenizer = tokenizer
@@ -25,7 +25,7 @@ class Kinds:
         self._known: dict[int, tuple[int, int]] = {}
 
     def of(self, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
-        """The kind of each token as an index into KINDS, and as one into `names`, the user's own counted; -1 on pads."""
+        """The kind of each token as an index into KINDS, and as an index into `names`, with the user's kinds; -1 for padding."""
         distinct, where = ids.unique(return_inverse=True)
         both = torch.tensor([self._kind_and_name(token) for token in distinct.tolist()], dtype=torch.long).reshape(-1, 2)
         kind, named = (numbers[where].where(real, PAD) for numbers in both.unbind(-1))
@@ -35,7 +35,7 @@ class Kinds:
         if token not in self._known:
             text = self.spelling[token] = self.tokenizer.decode([token])
             kind = self._special_kind(token) if token in self._special else PUNCTUATION if is_punctuation(text) else OTHER
-            # A piece that goes on, as the ##not of knot, is not the word.
+            # A continuation such as ##not in knot is not the word.
             word = text.strip().casefold()
             self._known[token] = kind, kind if token in self._special else self._own.get(word, kind)
         return self._known[token]
@@ -48,7 +48,7 @@ class Kinds:
 
 
 def is_punctuation(text: str) -> bool:
-    """Only punctuation marks, as BERT counts them: ASCII that is neither letter, digit nor space, and Unicode's P."""
+    """Whether a text is only punctuation, as BERT defines it: ASCII except letters, digits and spaces, and Unicode's P."""
     marks = text.strip().removeprefix("##")
     return bool(marks) and all(
         (c.isascii() and c.isprintable() and not c.isalnum()) or unicodedata.category(c)[0] == "P" for c in marks

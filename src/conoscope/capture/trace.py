@@ -1,4 +1,4 @@
-"""Trace: what one batch left in one layer, put together while the model runs."""
+"""Trace: the tensors of one layer for one batch, recorded while the model runs."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -19,21 +19,21 @@ from conoscope.common.errors import OverflowedError
 from conoscope.sums.numeric import at_least_single
 
 SITES = ("hidden", "input", "query", "key", "value", "context", "output", "forward")
-"""What a trace holds vectors of."""
+"""The sites of which a trace holds vectors."""
 Attend = Callable[[Int[Tensor, " n"]], Float[Tensor, "n h t t"]]
 
 
 @dataclass(frozen=True)
 class Trace(Memo):
-    """What one batch left in one layer. Layer 0 has the embeddings in `hidden` and nothing else.
+    """The tensors of one layer for one batch. Layer 0 has the embeddings in `hidden` and nothing else.
 
-    `input` is what the projections of queries, keys and values read; `output` is after W_O, before the residual;
-    `hidden` is the layer's output as transformers counts it (on pre-norm models the last one is after the final
-    norm), `before` that of the layer before, and `forward` what the feed-forward part adds. `added` says to which of `before`
-    and `input` the output is added, and `norm` normalises that sum. Keys arrive after rotary positions, and with grouped
-    queries there are fewer of them than queries. `earlier` is what was computed once for the layer before.
-    In full mode only: `visible`, how many keys each query may see; `weights`, where they are few enough to be whole, or else
-    `looks`, what was kept of them; and `attend`, which computes those of some examples again.
+    `input` is the input of the projections to queries, keys and values; `output` is after W_O, before the residual;
+    `hidden` is the layer's output as transformers counts it (in pre-norm models the last one is after the final norm), `before`
+    that of the layer before, and `forward` what the feed-forward part adds. `added` names the tensor, `before` or `input`, to
+    which the output is added, and `norm` normalises that sum. Keys are after rotary positions; with grouped queries there are
+    fewer keys than queries. `earlier` is the cache of the layer before.
+    In full mode only: `visible`, how many keys each query may see; `weights`, if they are small enough to keep, or else
+    `reductions`, computed from their chunks; and `attend`, which recomputes the weights of some examples.
     """
 
     layer: int
@@ -56,69 +56,68 @@ class Trace(Memo):
     norm: Norm | None = None
     earlier: Mapping[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def look(self, name: str) -> Tensor | None:
-        """What one of LOOKS finds in the weights; None where there are none."""
+    def reduction(self, name: str) -> Tensor | None:
+        """One of REDUCTIONS of the weights; None if there are no weights."""
         if name in self.reductions or self.weights is None:
             return self.reductions.get(name)
         weights = self.weights
-        found: Tensor = self.memo(("look", name), lambda: REDUCTIONS[name].compute(AttentionChunk(weights, self.batch)))
-        return found
+        reduced: Tensor = self.memo(("reduction", name), lambda: REDUCTIONS[name].compute(AttentionChunk(weights, self.batch)))
+        return reduced
 
     def maps(self, examples: Int[Tensor, " n"]) -> Float[Tensor, "n h t t"] | None:
-        """The weights of some examples, whole."""
+        """The attention maps of some examples, all queries; None if there are no weights."""
         if self.weights is not None:
             return self.weights[examples]
         return None if self.attend is None else self.attend(examples)
 
     @property
     def residual(self) -> Float[Tensor, "b t d_res"] | None:
-        """What the attention's output is added to; None where that was not found."""
-        found: Tensor | None = None if self.added is None else getattr(self, self.added)
-        return found
+        """The tensor to which the attention output is added; None if it was not found."""
+        residual: Tensor | None = None if self.added is None else getattr(self, self.added)
+        return residual
 
     @property
     def goes_on(self) -> bool:
-        """Whether what the projections read is what the layer before left."""
+        """Whether the projections read the output of the layer before itself (the same memory)."""
         before, now = self.before, self.input
         return before is not None and now is not None and before.data_ptr() == now.data_ptr() and before.shape == now.shape
 
     def norms(self, site: str) -> Float[Tensor, "b t h"]:
-        """‖x‖ of every vector of a site by head, at least in single precision, computed once."""
+        """‖x‖ of every vector of a site by head, in at least single precision; cached."""
 
         def compute() -> Tensor:
             x = self.vectors(site)
             assert x is not None
-            # By token first: the heads of a token lie side by side, and this way round is twice as fast.
+            # By token first: the heads of a token are contiguous, so this order is twice as fast.
             return torch.linalg.vector_norm(at_least_single(x).transpose(1, 2), dim=-1)  # type: ignore[no-any-return]
 
-        found: Tensor = self.memo(("norms", site, "head"), compute)
-        return found
+        norms: Tensor = self.memo(("norms", site, "head"), compute)
+        return norms
 
     def sound(self) -> Bool[Tensor, " b"]:
-        """Which examples have a finite length in all of their vectors: no NaN, no infinity, nothing too large to be squared."""
+        """Mask of the examples whose vectors all have a finite norm: no NaN, no infinity, nothing too large to be squared."""
         sites = [site for site in SITES if getattr(self, site) is not None and not (site == "input" and self.goes_on)]
         finite = torch.stack([self.norms(site).isfinite().all(-1) for site in sites])
         return (finite.all(0) | ~self.batch.real).all(-1)
 
     def vectors(self, site: str) -> Float[Tensor, "b h t e"] | None:
-        """The vectors of a site by head; a site of whole vectors has one head."""
-        found: Tensor | None = getattr(self, site)
-        return found[:, None] if found is not None and found.ndim == 3 else found
+        """The vectors of a site by head; a site without heads counts as one head."""
+        x: Tensor | None = getattr(self, site)
+        return x[:, None] if x is not None and x.ndim == 3 else x
 
     def whole(self, site: str) -> Float[Tensor, "b t d"] | None:
-        """The vectors of a site, those of all heads put together."""
-        found: Tensor | None = getattr(self, site)
-        return found.transpose(1, 2).flatten(2) if found is not None and found.ndim == 4 else found
+        """The vectors of a site, the heads concatenated."""
+        x: Tensor | None = getattr(self, site)
+        return x.transpose(1, 2).flatten(2) if x is not None and x.ndim == 4 else x
 
 
 @dataclass(frozen=True)
 class PooledOutput:
-    """The vector of one layer that stands for each text, and what the model answered in the end.
+    """The pooled output of one layer, one vector per text, and the model's prediction.
 
-    It is what the classifier reads, where there is one: that of the token that is classified from (or of [CLS], where that is
-    not known), or the mean over tokens where the model pools so; or the one that was asked for. `there` says which examples
-    have one. `predicted` is -1 for a model that does not
-    classify. `maps` has the weights of the heads that were asked for.
+    It is what the classifier reads, if there is one: the vector of the classifying token (of [CLS], if that is unknown), or the
+    mean over tokens if the model pools so; or the requested pooling. `there` is a mask of the examples that have one. `predicted`
+    is -1 for a model that does not classify. `maps` has the attention maps of the requested heads.
     """
 
     layer: int
@@ -135,9 +134,10 @@ class PooledOutput:
 
 @dataclass(frozen=True)
 class HeadWeights:
-    """The linear maps of one layer by head, from what its projections read: x W_Q, x W_K, x W_V, and W_O after that.
+    """The weight matrices of one layer by head: x W_Q, x W_K, x W_V for the input x of the projections, and W_O after that.
 
-    None where a map could not be found, or is none (queries that are normalised). `value_bias` and `output_bias` are added.
+    None if a matrix was not found, or the function is not linear (queries that are normalised). `value_bias` and `output_bias`
+    are added.
     """
 
     layer: int
@@ -156,8 +156,8 @@ POOLED = ("hidden", "key", "value")
 
 @dataclass(frozen=True)
 class Weighing:
-    """What becomes of weights: `looks`, what is kept of them where they are made in pieces; `cuts`, along which axes these may
-    be cut; `heads` of each layer, whose weights are kept until the model has answered."""
+    """How attention weights are handled: `reductions`, computed if the weights come in chunks; `cuts`, the axes that may be split
+    into chunks; `heads`, those of each layer whose weights are kept until the end of the pass."""
 
     reductions: Collection[str]
     cuts: frozenset[str]
@@ -165,7 +165,7 @@ class Weighing:
 
 
 class Recorder:
-    """Puts the pieces of one forward pass together, layer by layer, and hands each layer over when it is complete."""
+    """Collects the tensors of one forward pass, and passes each layer's Trace to `receive` when it is complete."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class Recorder:
         self._outputs = dict(filter(None, wiring.outputs))
 
     def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
-        """A watched module was called."""
+        """Record a call of a hooked module."""
         call: Call = (module, self._counts[module])
         self._counts[module] += 1
         sides = {"given": first_tensor(given), "returned": first_tensor(returned)}
@@ -203,11 +203,11 @@ class Recorder:
             self._trace = replace(self._trace, hidden=self._by_token(sides[self._outputs[call]]))
             self.close()
 
-    def _by_token(self, found: Tensor | None) -> Tensor | None:
-        return None if found is None else found.reshape(*self.batch.real.shape, -1)
+    def _by_token(self, x: Tensor | None) -> Tensor | None:
+        return None if x is None else x.reshape(*self.batch.real.shape, -1)
 
-    def attended(self, attended: AttentionCall, **weighed: Any) -> None:
-        """Attention was called; `weighed` is what a trace holds of its weights."""
+    def attended(self, attended: AttentionCall, **weights: Any) -> None:
+        """Record an attention call; `weights` are the trace's fields about its weights."""
         self.close()
         self.layer += 1
         self._trace = Trace(
@@ -222,12 +222,12 @@ class Recorder:
             added=self._wiring.residuals[self.layer - 1],
             norm=self._wiring.norms[self.layer - 1],
             earlier=self._earlier,
-            **weighed,
+            **weights,
         )
         self._input = None
 
     def close(self) -> None:
-        """Hand over what there is of the current layer."""
+        """Pass the current layer's trace to `receive`, if there is one."""
         trace, self._trace = self._trace, None
         if trace is None:
             return
@@ -240,21 +240,21 @@ class Recorder:
 
     def _pool(self, trace: Trace) -> dict[str, Any]:
         whole = {site: trace.whole(site) for site in POOLED}
-        found: dict[str, Any] = {
+        vectors: dict[str, Any] = {
             site: pooled(x, self.batch, self.pooling, self._wiring.asked) for site, x in whole.items() if x is not None
         }
-        return {**found, "maps": self._maps(trace)} if trace.layer in self.weighing.heads else found
+        return {**vectors, "maps": self._maps(trace)} if trace.layer in self.weighing.heads else vectors
 
     def _maps(self, trace: Trace) -> dict[int, Tensor] | None:
-        """The weights of the heads that were asked for and are there."""
+        """The attention maps of the requested heads that exist."""
         maps = trace.maps(torch.arange(len(self.batch.real), device=self.batch.real.device))
-        there = [] if maps is None else [head for head in self.weighing.heads[trace.layer] if head <= maps.shape[1]]
-        return None if maps is None else {head: maps[:, head - 1].clone() for head in there}
+        heads = [] if maps is None else [head for head in self.weighing.heads[trace.layer] if head <= maps.shape[1]]
+        return None if maps is None else {head: maps[:, head - 1].clone() for head in heads}
 
     def refuse_overflow(self, model: str, dtype: torch.dtype) -> None:
-        """Refuse a pass that left NaN or infinity in any layer: not all of it reaches the answer, which may read one token alone.
+        """OverflowedError if any layer has NaN or infinity: the logits may read only one token and not show it.
 
-        Asked once a pass: asking for each layer would make a GPU wait.
+        Checked once per pass: a check per layer would synchronise the GPU each time.
         """
         self.close()
         sound = torch.stack(self._sound).all(0)
@@ -262,13 +262,13 @@ class Recorder:
             raise OverflowedError.of(model, self.batch.ids[int((~sound).nonzero()[0])], dtype)
 
     def answered(self, logits: Float[Tensor, "b c"] | None) -> None:
-        """The pass is over: hand over the vector that stands for the text in each layer, and the answer."""
+        """End the pass: send the PooledOutput of each layer to `answer`, with the predictions."""
         self.close()
         if self.answer is None:
             return
         batch = self.batch
         there = batch.real.any(-1) if self.pooling else batch.cls >= 0
-        # One logit is a number to be guessed, not a class.
+        # A single logit is a regression, not a class.
         classifies = logits is not None and logits.shape[-1] > 1
         predicted = logits.argmax(-1) if logits is not None and classifies else torch.full_like(batch.cls, -1)
         classes = logits.shape[-1] if logits is not None and classifies else batch.classes
@@ -276,21 +276,21 @@ class Recorder:
             self.answer(PooledOutput(layer, self._pooled[-1][0], batch, there, predicted, classes, **vectors))
 
 
-def pooled(x: Float[Tensor, "b t d"], batch: Batch, how: Pooling | None, asked: bool = False) -> Float[Tensor, "b d"]:
-    """One vector an example: at the token that is classified from, or the mean of the real tokens; [CLS]'s for None."""
-    if how == "mean":
-        return pool(x, batch.real, how)
-    return x[torch.arange(len(x), device=x.device), read_at(batch, how, asked).clamp_min(0)]
+def pooled(x: Float[Tensor, "b t d"], batch: Batch, pooling: Pooling | None, asked: bool = False) -> Float[Tensor, "b d"]:
+    """The pooled vector of each example: that of one token, or the mean of the real tokens; the classifying token's for None."""
+    if pooling == "mean":
+        return pool(x, batch.real, pooling)
+    return x[torch.arange(len(x), device=x.device), read_at(batch, pooling, asked).clamp_min(0)]
 
 
-def read_at(batch: Batch, how: Pooling | None, asked: bool = False) -> Int[Tensor, " b"]:
-    """Where the token stands whose vector is that of the text; -1 for a mean, and where there is none.
+def read_at(batch: Batch, pooling: Pooling | None, asked: bool = False) -> Int[Tensor, " b"]:
+    """The position of the token whose vector represents the text; -1 for a mean, and if there is none.
 
-    A model's own last token is the one at which it was found to read the class: padding tokens may end a text. The last one that
-    was `asked` for is the last of all.
+    For a model's own pooling "last", this is the token at which it was found to read the class: padding tokens may end a text.
+    If the user `asked` for "last", it is the last real token.
     """
-    if how == "mean":
+    if pooling == "mean":
         return torch.full_like(batch.cls, -1)
-    if how is None or (how == "last" and not asked and batch.reads):
+    if pooling is None or (pooling == "last" and not asked and batch.reads):
         return batch.cls
-    return first_place(batch.real) if how == "first" else last_place(batch.real)
+    return first_place(batch.real) if pooling == "first" else last_place(batch.real)

@@ -1,12 +1,12 @@
-"""Softmax: the attention of models that never call transformers' attention interface, told by what torch computes.
+"""Traced attention: the attention of models that never call transformers' attention interface, found from torch's operations.
 
-Nothing is known by name here either. A mode that sees every operation follows
+No model is looked up by name here either. A TorchFunctionMode sees every operation and follows
 
     query · keyᵀ → (scale, bias, mask, view) → softmax over the keys → (dropout, view, cast) → first product with the values
 
-Only maps of every token over every token count, (b, h, t, t) or (b h, t, t): a convolution may use a softmax too (ConvBERT).
-A scale that was folded into the queries (DeBERTa) or the keys (DeBERTa v2) is taken out of them again. Where several products
-are added (content and relative positions), queries and keys are those of the first whose result is such a map.
+Only attention maps over all tokens count, (b, h, t, t) or (b h, t, t): a convolution may use a softmax too (ConvBERT).
+If the scale was applied to the queries (DeBERTa) or the keys (DeBERTa v2), it is removed from them. If several products are
+added (content and relative positions), queries and keys are those of the first product that has the shape of such a map.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,21 +29,21 @@ SCALES = {"mul", "div", "truediv", "true_divide", "rmul"}
 FILLS = {"add", "iadd", "radd", "sub", "isub", "imul", "idiv", "itruediv", "masked_fill", "where", "max", "maximum", "clamp"}
 CARRIES = {*VIEWS, *CASTS, *SCALES, *FILLS, "dropout"}
 SUNK = 1000
-"""A mask sinks scores at least so far below the largest of their row, and nothing else does in every head."""
+"""A mask lowers scores at least this far below the largest of their row; nothing else does so in every head."""
 
 _PAUSED: ContextVar[bool] = ContextVar("conoscope_paused", default=False)
 
 
 @dataclass(frozen=True)
 class TracedAttention:
-    """One attention that was followed: what it mixed, with which weights, from which scores."""
+    """One traced attention call, with its weights and scores."""
 
     attended: AttentionCall
     weights: Float[Tensor, "b h t t"]
     scores: Float[Tensor, "b h t t"]
 
     def visible(self) -> Int[Tensor, "b t"]:
-        """How many keys each query may see."""
+        """The number of keys that each query may see."""
         return (self.scores >= self.scores.amax(-1, keepdim=True) - SUNK).any(1).sum(-1)
 
 
@@ -54,16 +54,16 @@ Term = tuple[Tensor, str]
 
 @dataclass
 class _Softmax:
-    """What a softmax read, the queries and keys behind it, and whether its weights have met their values."""
+    """A softmax: its scores, the queries and keys behind them, and whether its weights were multiplied with values yet."""
 
     scores: Float[Tensor, "b h t t"]
     pair: Pair | None
-    met: bool = False
+    used: bool = False
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Within it nothing is followed: what we compute of a layer is no attention of the model."""
+    """Context in which nothing is traced: our own computations on a layer are not the model's attention."""
     token = _PAUSED.set(True)
     try:
         yield
@@ -72,24 +72,24 @@ def paused() -> Iterator[None]:
 
 
 class AttentionTracer(TorchFunctionMode):
-    """Within it, every attention over these rows and tokens is told, as soon as its context is there."""
+    """Context that reports every attention call over a batch of this shape, as soon as its context is computed."""
 
-    def __init__(self, shape: Sequence[int], tell: Callable[[TracedAttention], None]) -> None:
+    def __init__(self, shape: Sequence[int], report: Callable[[TracedAttention], None]) -> None:
         super().__init__()
-        (self.rows, self.tokens), self.tell = shape, tell
-        # Weak, so that following keeps no map longer than the model does.
+        (self.rows, self.tokens), self.report = shape, report
+        # Weak keys, so that tracing keeps no attention map alive longer than the model does.
         self._unscaled, self._pairs, self._softmaxes = (WeakTensorKeyDictionary() for _ in range(3))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Compute what was asked for, and see what it was."""
+        """Run the operation, then inspect it."""
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and not _PAUSED.get():
-            self._saw(func, args, kwargs or {}, result)
+            self._inspect(func, args, kwargs or {}, result)
         return result
 
-    def _saw(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
+    def _inspect(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
         name = getattr(func, "__name__", "").strip("_")
         given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         if name == "softmax" and self._is_map(result) and given:
@@ -111,7 +111,7 @@ class AttentionTracer(TorchFunctionMode):
         left, right, (result, letters) = terms
         for (weights, axes), values in ((left, right), (right, left)):
             softmax: _Softmax | None = self._softmaxes.get(weights)
-            if softmax is not None and not softmax.met and self._is_map(weights):
+            if softmax is not None and not softmax.used and self._is_map(weights):
                 self._mixed(softmax, (weights, axes), values, (result, letters))
                 return
         if self._is_map(result) and (pair := self._scored(left, right, letters)) is not None:
@@ -122,16 +122,16 @@ class AttentionTracer(TorchFunctionMode):
         width = _width([*heads, key], values, [*heads, query], context)
         if width is None:
             return
-        softmax.met = True
+        softmax.used = True
         queries, keys = softmax.pair or (None, None)
         value = self._by_head(_arranged(values, [*heads, key, width]))
         # A copy, since some models add to it in place (Nyströmformer).
         mixed = self._by_head(_arranged(context, [*heads, query, width])).transpose(1, 2).clone()
-        self.tell(TracedAttention(AttentionCall(queries, keys, value, mixed), self._by_head(weights[0]), softmax.scores))
+        self.report(TracedAttention(AttentionCall(queries, keys, value, mixed), self._by_head(weights[0]), softmax.scores))
 
     def _scored(self, left: Term, right: Term, letters: str) -> Pair | None:
-        """Queries and keys of a product: the factors with its last two axes, without their scale; None where the factors are
-        no vectors by head, one for each query and one for each key (what XLNet adds for the two texts of a pair)."""
+        """Queries and keys of a product: the factors with its last two axes, without their scale. None if the factors are not
+        vectors by head, one for each query and one for each key (as in what XLNet adds for the two texts of a pair)."""
         *heads, query, key = list(letters)
         queries, keys = (left, right) if query in left[1] else (right, left)
         width = _width([*heads, query], queries, [*heads, key], keys)
@@ -143,7 +143,7 @@ class AttentionTracer(TorchFunctionMode):
         return self._by_head(_arranged((self._unscaled.get(term[0], term[0]), term[1]), order))
 
     def _is_map(self, x: Tensor) -> bool:
-        """Whether it holds a number for every token over every token, in each head of each row."""
+        """Whether a tensor has the shape of an attention map: a number for every pair of tokens, in each head of each row."""
         rows = x.shape[0] == self.rows if x.ndim == 4 else x.ndim == 3 and x.shape[0] % self.rows == 0
         return rows and x.shape[-2:] == (self.tokens, self.tokens)
 
@@ -152,12 +152,12 @@ class AttentionTracer(TorchFunctionMode):
 
 
 def _is_scaled(args: tuple[Any, ...], result: Tensor) -> bool:
-    """Whether a tensor was multiplied or divided by one number."""
+    """Whether the operation multiplied or divided one tensor by a scalar."""
     return sum(isinstance(x, Tensor) and x.ndim > 0 for x in args) == 1 and len(args) == 2 and result.ndim > 0
 
 
 def _terms(args: tuple[Any, ...], given: list[Tensor], result: Tensor) -> tuple[Term, Term, Term] | None:
-    """Both factors and the result with letters for their axes; None for a product of other than two maps or vectors by head."""
+    """Both factors and the result with a letter for each axis; None unless it is a product of two 3- or 4-axis tensors."""
     if isinstance(args[0], str):
         equation = args[0].replace(" ", "")
     else:
@@ -172,7 +172,7 @@ def _terms(args: tuple[Any, ...], given: list[Tensor], result: Tensor) -> tuple[
 
 
 def _width(axes: list[str], term: Term, other_axes: list[str], other: Term) -> str | None:
-    """The letter of the one axis that both terms have beside these axes; None where they have others, or lack one."""
+    """The letter of the one axis that both terms have besides the given axes; None if they have other axes, or lack one."""
     beside, beside_other = set(term[1]) - set(axes), set(other[1]) - set(other_axes)
     whole = len(term[1]) == len(axes) + 1 and len(other[1]) == len(other_axes) + 1
     return next(iter(beside)) if whole and beside == beside_other and len(beside) == 1 else None

@@ -1,1 +1,1 @@
-"""What every room uses: errors, options, files, text on terminals and pages. Nothing here imports torch."""
+"""Shared by all packages: errors, options, files, terminal and HTML text. Nothing here imports torch."""

@@ -1,4 +1,4 @@
-"""Bounds: what an option may be, said once for Python and for the command line."""
+"""Bounds: the allowed values of an option, defined once for Python and for the command line."""
 
 import os
 import sys
@@ -16,32 +16,32 @@ LARGEST = sys.float_info.max
 
 @dataclass(frozen=True)
 class Bounds:
-    """The numbers that an option may be: whole or not, from `least` (or above it, where it is `open`) to `most`.
+    """The numbers that an option accepts: whole or not, from `least` (excluded if `open`) to `most`.
 
-    NaN and infinity are never within.
+    `description` completes "is not …" in an error message. NaN and infinity are never within bounds.
     """
 
-    said: str
+    description: str
     whole: bool
     least: float
     most: float = LARGEST
     open: bool = False
 
     def holds(self, value: object) -> bool:
-        """Whether a value is such a number; True and False are none."""
+        """Whether a value is a number within these bounds; True and False are not numbers."""
         if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
             return False
         number: Any = value
         return bool(self.least <= number <= self.most) and not (self.open and number == self.least)
 
     def read(self, text: str) -> Any:
-        """The number that a text says; ValueError where it says none of these."""
+        """Parse a text as a number; ValueError if it is not a number within these bounds."""
         try:
             value = int(text) if self.whole and text.isdecimal() else None if self.whole else float(text)
         except ValueError:
             value = None
         if not self.holds(value):
-            raise ValueError(f"{text!r} is not {self.said}")
+            raise ValueError(f"{text!r} is not {self.description}")
         return value
 
 
@@ -54,17 +54,17 @@ WEIGHT = Bounds("a number from 0", False, 0)
 
 
 def within(name: str, value: Any, bounds: Bounds) -> Any:
-    """The value as a plain int or float; refused in one line where it is out of bounds."""
+    """The value as a plain int or float; MeasureError if it is out of bounds."""
     if not bounds.holds(value):
-        raise MeasureError(f"{name}={value!r} is not {bounds.said}; give one")
+        raise MeasureError(f"{name}={value!r} is not {bounds.description}; give one")
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def check(options: Any, names: Sequence[str] = (), **bounds: Bounds) -> None:
-    """Refuse fields of a frozen dataclass of options that are not what they should be, and make plain what is.
+    """Check the fields of a frozen dataclass of options, and convert them to plain types.
 
-    A number must lie within its bounds; what is True or False by default must be one of them; a text must be a text, save that
-    the fields in `names` may be paths too, and become texts. None is allowed where it is the default.
+    A number must lie within its bounds. A field whose default is True or False must be one of them. A field whose default is a
+    string must be a string; fields in `names` may also be paths, and become strings. None is allowed where it is the default.
     """
     for field in fields(options):
         value = getattr(options, field.name)
@@ -83,7 +83,7 @@ def check(options: Any, names: Sequence[str] = (), **bounds: Bounds) -> None:
 
 
 def named(what: str, value: object) -> str:
-    """A name or a path as text."""
+    """A name or a path as a string; MeasureError for anything else."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
         if isinstance(text, str):
@@ -92,7 +92,7 @@ def named(what: str, value: object) -> str:
 
 
 def ordered(name: str, value: object, bounds: Bounds) -> tuple[int, int]:
-    """Two numbers, the first not above the second, as in (1, 4): a part of how many, or from one to another."""
+    """Two whole numbers, the first at most the second, as in (1, 4): part 1 of 4, or the range from 1 to 4."""
     if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2 and all(map(bounds.holds, value)):
         first, last = map(int, value)
         if first <= last:

@@ -1,4 +1,4 @@
-"""Markup: elements that escape whatever is put into them."""
+"""HTML elements that escape their content."""
 
 from collections.abc import Iterable
 from html import escape
@@ -6,28 +6,28 @@ from html import escape
 from conoscope.common.terminal import printable
 
 LONGEST = 80
-"""How much of a text is shown."""
+"""Default length of a quoted text, in characters."""
 
 
 class Html(str):
-    """Text that is markup already."""
+    """A string that is HTML already and is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, *inside: str, **attributes: str) -> Html:
-    """An element: what is inside is escaped unless it is markup; `class_` is the attribute class, `aria_sort` is aria-sort."""
+    """An HTML element; strings in it are escaped, `Html` is not. `class_` is the attribute class, `aria_sort` is aria-sort."""
     written = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
     return Html(f"<{name}{written}>{joined(inside)}</{name}>")
 
 
 def joined(parts: Iterable[str]) -> Html:
-    """Elements and texts, one after the other."""
+    """Elements and texts concatenated; texts are escaped."""
     return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
 
 
 def quoted(text: object, longest: int = LONGEST) -> Html:
-    """Text from elsewhere: one line, cut, what cannot be seen spelled out, and of a direction of its own."""
+    """User text as HTML: one line, cut, invisible characters escaped, its text direction isolated (`bdi`)."""
     shown = printable(cut(str(text), longest))
     if not shown:
         return tag("span", "(empty)", class_="muted")
@@ -35,11 +35,11 @@ def quoted(text: object, longest: int = LONGEST) -> Html:
 
 
 def sentence(text: str) -> Html:
-    """A sentence of ours: a number and its sign stay on one line, and what stands between backticks is code."""
+    """A sentence of our own as HTML: a number stays on one line with its %, and text between backticks is code."""
     parts = escape(text).replace(" %", "\u00a0%").split("`")
     return joined(tag("code", Html(part)) if place % 2 else Html(part) for place, part in enumerate(parts))
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """The text, its end left out where it is long."""
+    """The text, shortened to `longest` characters with an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,4 +1,4 @@
-"""Options of corpora, measures and maps: what each may be, and how they are written, `key=value,key=value`."""
+"""Options of corpora, measures and maps: their allowed values, and their syntax `key=value,key=value`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,27 +10,28 @@ PLACEHOLDERS = {
     "TEXT": r".*",
     "LAYER.HEAD+...": r"[1-9]\d*\.[1-9]\d*(\+[1-9]\d*\.[1-9]\d*)*",
 }
-"""Values of an option that stand for whatever matches: a whole number from 1, of nine digits at most; any text; heads."""
+"""Placeholders in an option's list of values, with the pattern of each: a whole number from 1, at most nine digits; any text;
+heads."""
 
 
 def takes(known: Iterable[str], value: str) -> bool:
-    """Whether an option with these values can have this one."""
+    """Whether `value` is one of the values in `known`, or matches a placeholder there."""
     patterns = (PLACEHOLDERS.get(choice, re.escape(choice)) for choice in known)
     return any(re.fullmatch(pattern, value, re.ASCII | re.DOTALL) for pattern in patterns)
 
 
 def options_of(choices: Mapping[str, Iterable[str]]) -> str:
-    """Options with the values that they take, for a message."""
+    """Options with their allowed values, for a message."""
     return "; ".join(f"{name}={'|'.join(values)}" for name, values in choices.items()) or "none"
 
 
 def no_option(of: str, assignment: str, choices: Mapping[str, Iterable[str]]) -> str:
-    """What to say of an option that is not there."""
+    """The error message for an unknown option."""
     return f"{of} has no option {assignment!r}; known: {options_of(choices)}"
 
 
 def read_options(of: str, given: str, choices: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """The options that a text such as `mask=real,sum=units` gives to a measure or a map."""
+    """Parse the options of a measure or a map from a text such as `mask=real,sum=units`."""
     options: dict[str, str] = {}
     for assignment in filter(None, given.split(",")):
         key, _, value = assignment.partition("=")
@@ -43,7 +44,7 @@ def read_options(of: str, given: str, choices: Mapping[str, Iterable[str]]) -> d
 
 
 def refuse_twice(what: str, names: Iterable[str]) -> None:
-    """Refuse a list in which a name stands twice: one of the two would be lost."""
+    """MeasureError if a name occurs twice in a list: one of the two would be lost."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -1,4 +1,4 @@
-"""Pooling: which vector stands for a text, what a model's files say of it, and the words for it on a page."""
+"""Pooling: which vector represents a text, what a model's files say about it, and how a page describes it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,9 +10,9 @@ from conoscope.common.errors import MeasureError, one_of
 
 Vector = Literal["first", "last", "mean", "cls"]
 POOLS: dict[str, Vector] = {"first": "first", "last": "last", "mean": "mean"}
-"""What a user may choose."""
+"""The poolings that a user can choose."""
 MODES: dict[str, Vector] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
-"""The poolings of sentence-transformers that are supported, as vectors of ours."""
+"""The supported poolings of sentence-transformers, as our vectors."""
 FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -21,17 +21,17 @@ FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""The same in its older files: a flag for each pooling."""
+"""The poolings in older sentence-transformers files: a flag for each."""
 CLASSIFIER, ASKED, DEFAULT = "the classifier", "--pool", "default of a model without classifier"
-"""Who may say which vector it is, beside a file."""
+"""Where the choice of the vector can come from, besides a file."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Which vector of a text is analysed: `first`, `last`, `mean`, or `cls`, the classifying token of the batch.
+    """The vector of a text that is analysed: `first`, `last`, `mean`, or `cls`, the classifying token of the batch.
 
-    `by` says where that was read. `token` is how the first or the classifying token is spelled, where it is a special one.
-    `note` says why a file of the model was not followed.
+    `by` says where the choice comes from. `token` is the text of the first or the classifying token, if it is a special one.
+    `note` says why a file of the model was ignored.
     """
 
     vector: Vector
@@ -41,38 +41,38 @@ class Pool:
 
     @property
     def instead(self) -> Vector | None:
-        """The vector that is read instead of the classifier's own; None where that is the one."""
+        """The vector that replaces the classifier's own; None if the classifier's own is used."""
         return None if self.by == CLASSIFIER else self.vector
 
     def provenance(self) -> dict[str, str]:
-        """What is written into provenance.json: the parts that are known."""
+        """The fields for provenance.json, without those that are None."""
         return {key: value for key, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What a model's files say: the names of the poolings, and in which file; `vector` is None where that is not supported."""
+    """The pooling that a model's files declare: the names of its modes, and the file; `vector` is None if unsupported."""
 
     modes: tuple[str, ...]
     file: str
 
     @property
     def vector(self) -> Vector | None:
-        """The vector that they mean; None for several poolings at once, and for those that conoscope does not have."""
+        """The matching vector; None for several modes at once, and for modes that conoscope does not support."""
         return MODES.get(self.modes[0]) if len(self.modes) == 1 else None
 
 
 def chosen_pool(name: str | None) -> Vector | None:
-    """What `--pool` or `Options.pool` asks for; refuses a name that is not known."""
+    """The vector that `--pool` or `Options.pool` names; MeasureError for an unknown name."""
     if name is not None and (not isinstance(name, str) or name not in POOLS):
         raise MeasureError(f"no pool {name!r}; known: {one_of(POOLS)}")
     return None if name is None else POOLS[name]
 
 
 def declared_pooling(source: str) -> Declared | None:
-    """What sentence-transformers' files beside a model say of its pooling; None where there are none that can be read.
+    """The pooling that sentence-transformers' files beside a model declare; None if none can be read.
 
-    `source` is a folder or a Hub id; of the latter the cache is read first, as for the model itself.
+    `source` is a folder or a Hub id; for a Hub id the cache is read first, as for the model itself.
     """
     if not source:
         return None
@@ -84,7 +84,7 @@ def declared_pooling(source: str) -> Declared | None:
 
 
 def _pooling_folders(source: str) -> Iterator[str]:
-    """Where modules.json says that the pooling is described, or else where it usually is."""
+    """The folders that modules.json names for the pooling, or else the usual one."""
     modules = _read_json(source, "modules.json")
     if not isinstance(modules, list):
         yield "1_Pooling"
@@ -96,13 +96,13 @@ def _pooling_folders(source: str) -> Iterator[str]:
 
 
 def _inside(path: str) -> bool:
-    """Whether a path of a file that we did not write stays in the model's folder."""
+    """Whether a path from a third-party file stays inside the model's folder."""
     parts = PurePosixPath(path).parts
     return bool(parts) and ".." not in parts and "\\" not in path and ":" not in path and not path.startswith("/")
 
 
 def _modes(config: Any) -> tuple[str, ...]:
-    """The names of the poolings of a configuration, in its newer form (`pooling_mode`) or the older one."""
+    """The pooling modes in a configuration, in its newer form (`pooling_mode`) or the older one."""
     if not isinstance(config, Mapping):
         return ()
     named = config.get("pooling_mode")
@@ -110,7 +110,7 @@ def _modes(config: Any) -> tuple[str, ...]:
         return tuple(named.lower().split("+"))
     if isinstance(named, list) and named and all(isinstance(name, str) for name in named):
         return tuple(name.lower() for name in named)
-    # Without a flag of its own the mean is on, as sentence-transformers reads it.
+    # If its flag is missing the mean is on, as in sentence-transformers.
     flags = {"pooling_mode_mean_tokens": True, **config}
     return tuple(mode for flag, mode in FLAGS.items() if flags.get(flag) is True)
 
@@ -119,29 +119,29 @@ def _read_json(source: str, file: str) -> Any:
     try:
         path = Path(source) / file if Path(source).is_dir() else _from_hub(source, file)
         return None if path is None else json.loads(path.read_text(encoding="utf-8"))
-    except Exception:  # somebody else's files, and the Hub, can fail in any way; the model is loaded already
+    except Exception:  # third-party files and the Hub can fail in any way; the model is loaded already
         return None
 
 
 def _from_hub(name: str, file: str) -> Path | None:
-    """A file of a model of the Hub, from the cache where it is there or known to be absent."""
+    """A file of a Hub model, from the cache if the cache has it; None if it does not exist."""
     from huggingface_hub import file_exists, hf_hub_download, try_to_load_from_cache
 
-    found = try_to_load_from_cache(name, file)
-    # Asking first, because a download that cannot reach the Hub tries again for half a minute.
-    if found is None and file_exists(name, file):
-        found = hf_hub_download(name, file)
-    return Path(found) if isinstance(found, str) else None
+    path = try_to_load_from_cache(name, file)
+    # `file_exists` first, because a download that cannot reach the Hub retries for half a minute.
+    if path is None and file_exists(name, file):
+        path = hf_hub_download(name, file)
+    return Path(path) if isinstance(path, str) else None
 
 
 def is_classifiers(provenance: Mapping[str, Any]) -> bool:
-    """Whether the vector that was analysed is the one that the model's classifier reads."""
+    """Whether the analysed vector is the one that the model's classifier reads."""
     pool = _recorded(provenance)
     return bool(provenance.get("model", {}).get("labels")) and (pool is None or pool["by"] == CLASSIFIER)
 
 
 def described(provenance: Mapping[str, Any]) -> str:
-    """A phrase for the vector that was analysed, as "the mean of the token vectors" or "what the classifier reads ([CLS])"."""
+    """A phrase for the analysed vector, such as "the mean of the token vectors" or "what the classifier reads ([CLS])"."""
     pool, classifiers = _recorded(provenance), is_classifiers(provenance)
     if pool is None:
         return "what the classifier reads" if classifiers else "the vector that stands for a text"
@@ -157,8 +157,8 @@ def described(provenance: Mapping[str, Any]) -> str:
 
 
 def sourced(provenance: Mapping[str, Any]) -> str | None:
-    """The phrase with where the choice was read, as "the mean of the token vectors (1_Pooling/config.json)"; None for results
-    that do not say it."""
+    """The phrase with the source of the choice, such as "the mean of the token vectors (1_Pooling/config.json)"; None if the
+    results do not record it."""
     pool = _recorded(provenance)
     if pool is None:
         return None
@@ -166,13 +166,13 @@ def sourced(provenance: Mapping[str, Any]) -> str | None:
 
 
 def pool_identity(provenance: Mapping[str, Any]) -> str | None:
-    """What two parts of one result must share: the classifier's own vector, or one of another name; None where none is told."""
+    """The pooling that all parts of one result must share: the classifier's own, or the vector's name; None if not recorded."""
     pool = _recorded(provenance)
     return CLASSIFIER if is_classifiers(provenance) else None if pool is None else pool["vector"]
 
 
 def _recorded(provenance: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """What provenance.json says of the vector; None in folders of earlier versions, and where it makes no sense."""
+    """The pooling that provenance.json records; None in folders of earlier versions, and if the record is invalid."""
     pool = provenance.get("pool")
     known = isinstance(pool, Mapping) and pool.get("vector") in get_args(Vector) and isinstance(pool.get("by"), str)
     return pool if known else None

@@ -1,4 +1,4 @@
-"""Text files as the world has them: plain, gzip or inside a zip; with a byte-order mark, or bytes that are not UTF-8."""
+"""Reading text files: plain, gzip or inside a zip; with a byte-order mark, or with bytes that are not UTF-8."""
 
 import gzip
 import io
@@ -20,29 +20,29 @@ _ESCAPED = re.compile(r"[\udc80-\udcff]+")
 
 
 def lines(path: Path, notes: Counter[str], member: str = "") -> Iterator[str]:
-    """The lines of a file (or of a zip's member) with their ends, as csv wants them."""
+    """The lines of a file (or of a zip's member) with their line ends, as the csv module needs them."""
     with (
         as_data_error(path),
         _opened(path, member) as file,
         io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text,
     ):
         for line in text:
-            yield mended(line, notes)
+            yield repaired(line, notes)
 
 
 def whole(path: Path, notes: Counter[str]) -> str:
-    """All of a file at once."""
+    """The whole text of a file."""
     with as_data_error(path), _opened(path, "") as file:
         return decoded(file.read(), notes)
 
 
 def decoded(content: bytes, notes: Counter[str]) -> str:
-    """The text of these bytes."""
-    return mended(content.decode("utf-8-sig", "surrogateescape"), notes)
+    """The bytes decoded as text; invalid UTF-8 is replaced and counted in `notes`."""
+    return repaired(content.decode("utf-8-sig", "surrogateescape"), notes)
 
 
-def mended(text: str, notes: Counter[str]) -> str:
-    """A text that can be written again: what was not UTF-8 is replaced and counted."""
+def repaired(text: str, notes: Counter[str]) -> str:
+    """The text with bytes that were not UTF-8 replaced and counted in `notes`, so that it can be encoded again."""
     escaped = 0 if text.isascii() else sum(map(len, _ESCAPED.findall(text)))
     if not escaped:
         return text
@@ -51,7 +51,7 @@ def mended(text: str, notes: Counter[str]) -> str:
 
 
 def readable(name: str) -> str:
-    """A name from the command line or the disk as text: what the locale could not read is read as UTF-8."""
+    """A name from the command line or the disk as text: bytes that the locale could not decode are decoded as UTF-8."""
     return _ESCAPED.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), name)
 
 
@@ -66,7 +66,7 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
 
 
 def is_there(path: Path, folder: bool = False) -> bool:
-    """Whether there is a file, or a folder, of this name; a name that nothing can have is that of nothing."""
+    """Whether a file (or a folder) of this name exists; False for a name that no file can have."""
     try:
         return path.is_dir() if folder else path.is_file()
     except (OSError, ValueError):
@@ -74,14 +74,14 @@ def is_there(path: Path, folder: bool = False) -> bool:
 
 
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, KeyError, ValueError, RuntimeError)
-"""What disks and broken archives raise; a compression that nobody knows is a RuntimeError too."""
+"""What disks and broken archives raise; an unknown compression raises RuntimeError."""
 
 
 @contextmanager
 def as_data_error(path: Path) -> Iterator[None]:
-    """Re-raise errors of the disk or of a broken archive as DataError."""
+    """Re-raise I/O errors and errors of broken archives as DataError."""
     try:
         yield
     except BROKEN as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(f"{path} cannot be read: {said}; look at the file and its permissions, or fetch it again") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"{path} cannot be read: {reason}; check the file and its permissions, or fetch it again") from error

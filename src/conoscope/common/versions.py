@@ -9,5 +9,5 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """The version of each by name, as provenance records it."""
+    """The versions by package name, as provenance records them."""
     return {"conoscope": __version__, **{name: version(name) for name in PACKAGES}, "python": platform.python_version()}

@@ -1,7 +1,7 @@
-"""Writing: every file of ours is there whole or not at all, and every text is UTF-8, whatever the locale.
+"""Atomic writes: every file is complete or absent, and every text is UTF-8 in any locale.
 
-What is written comes to lie beside the target first and takes its place at once: an error, or a run that is killed, leaves what
-was there before.
+A file is first written beside its target and then replaces it in one step. After an error or a killed run, the old file is
+still there.
 """
 
 import os
@@ -15,20 +15,20 @@ from typing import TextIO
 from conoscope.common.errors import OutputError
 
 BESIDE = ".conoscope-"
-"""How the names of what is not yet in its place begin."""
+"""Prefix of the names of temporary files."""
 
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A path beside the target, with its ending, for a file that takes the target's place in the end; removed on failure.
+    """A temporary path beside the target, with its suffix; on exit the file replaces the target, on failure it is removed.
 
     >>> with atomic("table.csv") as beside:
     ...     frame.to_csv(beside)
     """
-    # A link stays one: what it leads to is replaced.
+    # A symbolic link stays: the file that it points to is replaced.
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file() and not target.is_dir():
-        # A device or a pipe, such as /dev/null, has nothing to lose and must not be replaced.
+        # A device or a pipe, such as /dev/null, holds no data to protect and must not be replaced.
         yield target
         return
     beside = target.with_name(f"{BESIDE}{secrets.token_hex(8)}{target.suffix[:16]}")
@@ -45,21 +45,21 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_text(path: str | Path) -> Iterator[TextIO]:
-    """An open text file in UTF-8, with line ends as they are given, that takes the target's place in the end."""
-    # What is no character (half of an emoji, a byte of a file's name) is spelled out, as JSON does it.
+    """An open UTF-8 text file that replaces the target on exit; line ends are written unchanged."""
+    # What is not a character (half of an emoji, a byte of a file name) is escaped, as in JSON.
     with atomic(path) as beside, beside.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         yield file
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text in UTF-8."""
+    """Write a text in UTF-8, atomically."""
     with atomic_text(path) as file:
         file.write(text)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside the target that takes its place in the end; removed on failure."""
+    """An empty folder beside the target; on exit it replaces the target, on failure it is removed."""
     beside = path.with_name(f"{path.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
@@ -72,13 +72,13 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def move_into(folder: Path, paths: Iterable[Path], last: str) -> None:
-    """Move files and folders into another folder, and in the end the one of this name, which says that all are there."""
+    """Move files and folders into another folder; the one named `last` moves last, so its presence means that all are there."""
     for path in sorted(paths, key=lambda path: path.name == last):
         path.rename(folder / path.name)
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made with those above it."""
+    """Create a folder with its parents, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -87,7 +87,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def is_spelt(path: str | Path) -> bool:
-    """Whether the locale reads the name of a file as UTF-8 would."""
+    """Whether the locale decodes a file's name as UTF-8 would."""
     try:
         return str(path) == os.fsencode(path).decode("utf-8")
     except UnicodeError:
@@ -95,7 +95,7 @@ def is_spelt(path: str | Path) -> bool:
 
 
 def refuse_unspelt(folder: Path) -> None:
-    """Refuse a folder whose name a tokenizer could not be saved under: it takes UTF-8, and an ASCII locale has none."""
+    """OutputError for a folder name under which no tokenizer can be saved: tokenizers needs UTF-8, and this locale is not."""
     if not is_spelt(folder):
         raise OutputError(f"no tokenizer can be saved under {folder} in this locale; give -o a plain name, or set PYTHONUTF8=1")
 

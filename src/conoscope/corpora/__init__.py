@@ -1,4 +1,4 @@
-"""Corpora: `load_corpus("name:split")`, or a file. One short module per corpus."""
+"""Corpora: `load_corpus("name:split")` or a file. One short module per corpus."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,13 @@ OWN = "a grammar of our own; Apache-2.0"
 CORPORA: dict[str, Entry] = {
     "bistro": Entry(
         "restaurant reviews, negative or positive; half of them have a twin of the same words",
-        lambda wanted: bistro(wanted.split, wanted.seed),
+        lambda request: bistro(request.split, request.seed),
         OWN,
     ),
-    "bistro-stars": Entry("restaurant reviews with 1 to 5 stars", lambda wanted: bistro_stars(wanted.split, wanted.seed), OWN),
+    "bistro-stars": Entry("restaurant reviews with 1 to 5 stars", lambda request: bistro_stars(request.split, request.seed), OWN),
     "bistro-topics": Entry(
         "which dish was eaten; bistro-topics-50 for 50 of up to 200 dishes",
-        lambda wanted: bistro_topics(wanted.split, int(wanted.name[len("bistro-topics-") :] or 20), wanted.seed),
+        lambda request: bistro_topics(request.split, int(request.name[len("bistro-topics-") :] or 20), request.seed),
         OWN,
     ),
     "imdb": imdb.ENTRY,
@@ -55,11 +55,11 @@ VALIDATION = ("validation", "valid", "val", "dev")
 
 
 Texts = str | Path | Corpus | Iterable[Example]
-"""What a verb takes as a corpus: a spec or a file, a corpus, or examples."""
+"""What `measure`, `explain` and the others accept as a corpus: a spec or a file, a corpus, or examples."""
 
 
 def load_corpus(spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None) -> Corpus:
-    """A corpus by name, split and options, a file of texts, or a data set of the Hub; the split is test where none is given.
+    """Load a corpus by name, split and options, from a file of texts, or from a data set of the Hub; the default split is test.
 
     >>> load_corpus("bistro:train")
     >>> load_corpus("yelp_hat:test-50:map=any", data_dir="data")
@@ -69,21 +69,21 @@ def load_corpus(spec: str | Path, columns: Columns | None = None, seed: int = 0,
     spec = named("corpus", spec)
     if is_file(spec):
         return read_file(Path(spec), columns or Columns())
-    entry, wanted = asked(spec, columns, seed, data_dir)
-    return entry.corpus(wanted if wanted.split else replace(wanted, split="test"))
+    entry, request = parse_spec(spec, columns, seed, data_dir)
+    return entry.corpus(request if request.split else replace(request, split="test"))
 
 
 def corpus_of(texts: Texts) -> Corpus:
-    """A corpus from what a verb is given: a spec or a file, a corpus, or examples."""
+    """A corpus from a spec or a file, a corpus, or examples."""
     if isinstance(texts, str | os.PathLike):
         return load_corpus(texts)
     return texts if isinstance(texts, Corpus) else Corpus.of(texts)
 
 
-def asked(
+def parse_spec(
     spec: str, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
 ) -> tuple[Entry, CorpusRequest]:
-    """The entry that a spec names, and what it asks of it: `name:split:option=value,option=value`."""
+    """Parse a spec, `name:split:option=value,option=value`, into a corpus entry and a request."""
     seed = within("seed", seed, SEED)
     known, name, rest = _named(spec)
     if columns not in (None, Columns()) and known != "hub":
@@ -100,7 +100,7 @@ def asked(
 
 
 def _named(spec: str) -> tuple[str, str, list[str]]:
-    """Which entry a spec is of, the corpus's own name, and what comes after it."""
+    """The key of the entry that a spec names, the corpus's name, and the rest of the spec."""
     name, *rest = spec.removeprefix(hub.PREFIX).split(":")
     stem, _, number = name.rpartition("-")
     known = "bistro-topics" if stem == "bistro-topics" and number.isdecimal() else name
@@ -117,16 +117,16 @@ def _named(spec: str) -> tuple[str, str, list[str]]:
 def every_split(
     spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
 ) -> tuple[dict[str, Corpus], dict[str, CorpusError]]:
-    """All splits that a spec names (one, where it names one), and what went wrong with those that are not there."""
+    """All splits of a spec (one, if it names one), and the errors of the splits that could not be loaded."""
     spec = named("corpus", spec)
     if is_file(spec):
         return {"": load_corpus(spec, columns)}, {}
-    entry, wanted = asked(spec, columns, seed, data_dir)
+    entry, request = parse_spec(spec, columns, seed, data_dir)
     found: dict[str, Corpus] = {}
     failed: dict[str, CorpusError] = {}
-    for split in [wanted.split] if wanted.split else entry.splits or hub.split_names(wanted):
+    for split in [request.split] if request.split else entry.splits or hub.split_names(request):
         try:
-            found[split] = entry.corpus(replace(wanted, split=split))
+            found[split] = entry.corpus(replace(request, split=split))
         except CorpusError as error:
             failed[split] = error
     if not found:
@@ -137,27 +137,27 @@ def every_split(
 def splits_of(
     spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
 ) -> dict[str, Corpus]:
-    """What to train on, to stop by and to test on; where there is nothing to stop by, a tenth is cut off by hash."""
+    """The splits train, validation and test; without a validation split, a tenth of train is set aside by hash."""
     spec, seed = named("corpus", spec), within("seed", seed, SEED)
     if is_file(spec):
         return _cut(load_corpus(spec, columns, seed), seed)
-    entry, wanted = asked(spec, columns, seed, data_dir)
-    if wanted.split:
-        whole = ":".join(filter(None, (wanted.name, wanted.given)))
+    entry, request = parse_spec(spec, columns, seed, data_dir)
+    if request.split:
+        whole = ":".join(filter(None, (request.name, request.given)))
         raise CorpusError(f"training takes all splits of a corpus, not {spec!r}; give {whole!r}")
-    names = entry.splits or hub.split_names(wanted)
+    names = entry.splits or hub.split_names(request)
     if "train" not in names:
         raise CorpusError(f"{spec} has no split to train on; it has {one_of(names)}")
-    found = {name: entry.corpus(replace(wanted, split=name)) for name in names if name in ("train", "test", *VALIDATION)}
-    stop_by = next((found[name] for name in VALIDATION if name in found), None)
-    learned = {"train": found["train"], "validation": stop_by} if stop_by is not None else _cut(found["train"], seed)
+    found = {name: entry.corpus(replace(request, split=name)) for name in names if name in ("train", "test", *VALIDATION)}
+    validation = next((found[name] for name in VALIDATION if name in found), None)
+    learned = {"train": found["train"], "validation": validation} if validation is not None else _cut(found["train"], seed)
     if "test" not in found or (not entry.splits and next((e.label for e in found["test"]), None) is None):
-        return learned  # data sets of the Hub may hold the labels of their tests back
+        return learned  # data sets of the Hub may withhold the labels of their test split
     return {**learned, "test": found["test"]}
 
 
 def _cut(whole: Corpus, seed: int) -> dict[str, Corpus]:
-    """Nine tenths to train on and one to stop by."""
+    """Split a corpus by hash: nine tenths for training and one for validation."""
 
     def part(split: str) -> Corpus:
         def read(notes: Notes) -> Iterator[Example]:

@@ -1,4 +1,4 @@
-"""Files below a folder, or inside a tar that is read in place: nothing is ever unpacked to the disk."""
+"""Files in a folder or inside a tar archive; archives are read in place and never unpacked to disk."""
 
 import tarfile
 from collections.abc import Collection, Iterator
@@ -9,19 +9,19 @@ from conoscope.common.textfiles import as_data_error
 from conoscope.corpora.base import Notes
 
 LARGEST = 1 << 26
-"""No text is larger than this; what claims to be is a trap."""
+"""Maximum size of a text in bytes; a larger member may be an attack."""
 
 
 def files_in(place: Path, folders: Collection[str], notes: Notes) -> Iterator[tuple[str, str, bytes]]:
-    """Folder, name and content of the files right inside these folders, below a folder or anywhere in a tar.
+    """Folder, name and content of the files directly inside `folders`, which lie in a folder or anywhere in a tar.
 
-    Below a folder they come in the order of their names; from a tar, in its own. Each folder must have some.
+    From a folder they are sorted by name; from a tar they come in its order. DataError if one of the folders has no file.
     """
     filled: set[str] = set()
     seen: set[int] = set()
     with as_data_error(place):
         for folder, name, content in _below(place, folders) if place.is_dir() else _in_tar(place, folders):
-            if name.startswith("."):  # what a Mac leaves beside each file
+            if name.startswith("."):  # hidden files, such as those macOS adds beside each file
                 continue
             if (known := hash((folder, name))) in seen:
                 notes["files of a name that was there before, left out"] += 1
@@ -44,7 +44,7 @@ def _in_tar(place: Path, folders: Collection[str]) -> Iterator[tuple[str, str, b
     deep = next(iter(folders)).count("/") + 1
     with tarfile.open(place, "r|*") as archive:
         for member in archive:
-            archive.members.clear()  # type: ignore[attr-defined]  # a TarFile remembers all that it has passed
+            archive.members.clear()  # type: ignore[attr-defined]  # a TarFile keeps every member it has read
             *_, name = parts = member.name.split("/")
             folder = "/".join(parts[-1 - deep : -1])
             if member.isfile() and folder in folders:

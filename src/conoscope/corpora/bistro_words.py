@@ -1,6 +1,6 @@
-"""The words and sentence frames of the bistro corpora; `conoscope.corpora.bistro` puts them together.
+"""The words and sentence frames of the bistro corpora; `conoscope.corpora.bistro` combines them.
 
-A word that begins with * helps to decide the label; one that begins with ^ decides only how strong it is.
+A word that begins with * helps to decide the label; one that begins with ^ decides only its strength.
 """
 
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """Things that one can say the same about, and what one can say of them.
+    """Subjects that share adjectives, and these adjectives.
 
-    The plain words take an intensifier or a negation; the strong ones are the end of the scale as they are.
+    Plain adjectives take an intensifier or a negation; strong ones are at the end of the scale already.
     """
 
     subjects: tuple[str, ...]
@@ -56,7 +56,7 @@ INTENSIFIERS = ("very", "really", "truly", "extremely", "incredibly")
 SOFTENERS = ("", "", "", "", "quite ", "rather ")
 NEGATIONS = ("*not", "*not", "*far *from")
 VERBS = ("was", "was", "was", "seemed", "proved")
-# What a subject can do or be as a whole, by its level from 1 to 5.
+# Complete predicates, by level from 1 to 5.
 VERDICTS = {
     2: ("*ruined the day", "*annoyed us", "*upset everyone", "*spoiled the mood", "*bored my friends"),
     3: ("was *neither *good *nor *bad", "left us *indifferent"),
@@ -86,7 +86,7 @@ SCOPES = (
 )
 AGREEMENTS = ("{first} and {second}", "{first}, and {second}", "{first}. also, {second}")
 
-# Neutral sentences; each has a word that no opinion has, so that a review can be read in one way only.
+# Neutral sentences; each has a word that no opinion contains, so that every review has one parse.
 OPENINGS = (
     "we came on a {day}.",
     "it was a {day} in {month}.",

@@ -1,4 +1,4 @@
-"""How a stream of examples is cut into splits, and dealt so that its first examples show every class."""
+"""Splitting a stream of examples by hash, and interleaving classes so that the first examples contain every class."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
@@ -6,13 +6,13 @@ from typing import TypeVar
 from conoscope.corpora.base import Example, stable_hash
 
 TENTH = {"validation": 10, "train": 90}
-"""One tenth of what there is to learn from is kept to stop by."""
+"""One tenth of the training data is kept for validation (early stopping)."""
 
 T = TypeVar("T")
 
 
 def side(text: str, seed: int, shares: Mapping[str, int]) -> str:
-    """The split that a text falls into, by a hash: shares in percent, and the same text always on the same side."""
+    """The split of a text, by hash, so that equal texts share a split; `shares` are in percent."""
     point = stable_hash(f"{seed} {text}") % 100
     for split, share in shares.items():
         if point < share:
@@ -22,7 +22,7 @@ def side(text: str, seed: int, shares: Mapping[str, int]) -> str:
 
 
 def by_turns(streams: Iterable[Iterator[T]]) -> Iterator[T]:
-    """One from each stream in turn, until all have ended."""
+    """Interleave streams: one item from each in turn, until all have ended."""
     left = list(streams)
     while left:
         for stream in tuple(left):
@@ -33,7 +33,7 @@ def by_turns(streams: Iterable[Iterator[T]]) -> Iterator[T]:
 
 
 def dealt(examples: Iterable[Example]) -> Iterator[Example]:
-    """The examples of a small corpus that is stored class by class, one of each class in turn."""
+    """Interleave the classes of a small corpus that is stored class by class: one example of each in turn."""
     classes: dict[str | None, list[Example]] = {}
     for example in examples:
         classes.setdefault(example.label, []).append(example)

@@ -1,4 +1,4 @@
-"""describe() and survey(): what is in a corpus, in one pass over it, and what `conoscope corpus` prints of it."""
+"""describe() and survey(): counts of a corpus in one pass, and the output of `conoscope corpus`."""
 
 import heapq
 from collections import Counter
@@ -21,7 +21,7 @@ SAMPLES = 3
 
 @dataclass
 class Description:
-    """Counts of a corpus: examples by label, words by length of the text, marked words, what was mended or left out."""
+    """Counts of a corpus: examples by label, texts by length in words, marked words, what was repaired or left out."""
 
     corpus: Corpus
     labels: Counter[str] = field(default_factory=Counter)
@@ -36,16 +36,16 @@ class Description:
 
     @property
     def examples(self) -> int:
-        """How many there are."""
+        """The number of examples."""
         return self.lengths.total()
 
     @property
     def density(self) -> float | None:
-        """The share of marked words, in the examples that have a rationale."""
+        """The share of marked words in the examples that have a rationale; None if there are none."""
         return self.marked / self.markable if self.markable else None
 
     def length(self, share: float) -> int:
-        """The number of words that this share of the examples does not exceed."""
+        """The quantile of the text length in words: this share of the examples is not longer."""
         seen = 0
         for length in sorted(self.lengths):
             seen += self.lengths[length]
@@ -54,7 +54,7 @@ class Description:
         return length
 
     def add(self, example: Example) -> None:
-        """Count one more."""
+        """Count one more example."""
         words = len(example.words)
         self.lengths[words] += 1
         self.pairs += example.pair is not None
@@ -69,25 +69,26 @@ class Description:
 
 
 def describe(corpus: Corpus, samples: int = 3, progress: bool = False) -> Description:
-    """Read the whole corpus once; the samples are the examples whose hash is smallest: drawn evenly, and always the same."""
+    """Describe a corpus in one pass; its samples are the examples of smallest hash: uniform, and always the same."""
     described = Description(corpus)
-    drawn: list[tuple[int, int, Example]] = []
+    sampled: list[tuple[int, int, Example]] = []
     with Progress(corpus.size, progress, "read") as bar:
         for number, example in enumerate(corpus.read(described.notes)):
             described.add(example)
             if samples:
-                put = heapq.heappush if len(drawn) < samples else heapq.heappushpop
-                put(drawn, (-example.digest, number, example))
+                put = heapq.heappush if len(sampled) < samples else heapq.heappushpop
+                put(sampled, (-example.digest, number, example))
             bar.advance(1)
     if not described.examples:
         raise CorpusError(f"{corpus} has no examples; give another corpus")
-    described.samples = [example for *_, example in sorted(drawn, reverse=True)]
+    described.samples = [example for *_, example in sorted(sampled, reverse=True)]
     return described
 
 
 @dataclass(frozen=True)
 class Survey:
-    """How much to read and to show: samples (None for a few, and none where they are offensive), coverage by vectors."""
+    """Options of `survey`: the number of samples (None for a few, but none if they are offensive), word vectors for coverage,
+    the number of examples to read, and the width of a line."""
 
     samples: int | None = None
     vectors: str | Path | None = None
@@ -105,10 +106,10 @@ def survey(
     data_dir: str | Path | None = None,
     options: Survey | None = None,
 ) -> str:
-    """Counts, balance, lengths, rationales, what was mended or left out, and samples; coverage by word vectors too."""
+    """A text with counts, label balance, lengths, rationales, repairs, samples, and the coverage by word vectors."""
     chosen, spec = options or Survey(), named("corpus", spec)
     if chosen.vectors is not None:
-        load_vectors(chosen.vectors, ())  # a source that is not there is told before anything is read
+        load_vectors(chosen.vectors, ())  # fails on a missing source before anything is read
     whole, failed = every_split(spec, columns, seed, data_dir)
     found = [corpus.first(chosen.limit) for corpus in whole.values()]
     entry = CORPORA.get(found[0].name)
@@ -136,7 +137,7 @@ def _coverage(corpora: Sequence[Corpus], source: str | Path) -> list[str]:
 
 
 def _text(described: Sequence[Description], width: int = 100) -> str:
-    """A table of counts with a row for each split, one of labels, what was mended or left out, and the samples."""
+    """A table of counts with a row per split, a table of labels, what was repaired or left out, and the samples."""
     blocks = [_counts(described), _balance(described), _notes(described)]
     samples = [_sample(example, width) for one in described for example in one.samples]
     heading = printable(f"samples of {described[0].corpus}")
@@ -178,7 +179,7 @@ def _balance(described: Sequence[Description]) -> str:
 
 
 def _notes(described: Sequence[Description]) -> str:
-    """Each remark once, with its splits."""
+    """The notes, each once, with its splits."""
     remarks: dict[str, list[str]] = {}
     for one in described:
         for what, count in one.notes.items():
@@ -188,7 +189,7 @@ def _notes(described: Sequence[Description]) -> str:
 
 
 def _sample(example: Example, width: int) -> str:
-    """One line: label, id and as much of the text as fits, with the marked words in [brackets]."""
+    """One line of at most `width`: label, id and text, with marked words in [brackets]."""
     flags = example.rationale or (False,) * len(example.words)
     words = [f"[{word}]" if flag else word for word, flag in zip(example.words, flags, strict=True)]
     if example.pair is not None:

@@ -1,4 +1,4 @@
-"""Entry: what a named corpus is, and where its files are."""
+"""Entry: a named corpus and its loader; CorpusRequest: the split and options to load."""
 
 import hashlib
 import os
@@ -14,12 +14,12 @@ from conoscope.corpora.files import Columns
 
 VARIABLE = "CONOSCOPE_DATA"
 END = 1 << 20
-"""How much of each end of a file goes into its fingerprint."""
+"""How many bytes at each end of a file go into its fingerprint."""
 
 
 @dataclass(frozen=True)
 class CorpusRequest:
-    """What is asked of a named corpus: a split, a seed, options, the folder to look in, and the columns of a data set."""
+    """A request for a named corpus: split, seed, options, data folder, and the columns of a data set."""
 
     name: str
     split: str
@@ -34,12 +34,12 @@ class CorpusRequest:
 
     @property
     def given(self) -> str:
-        """The options as they are written after a split, sorted, those that say the default left out."""
+        """The options in the syntax of a spec, sorted, without defaults."""
         changed = {key: value for key, value in self.options.items() if value not in self.choices.get(key, ())[:1]}
         return ",".join(f"{key}={changed[key]}" for key in sorted(changed))
 
     def folder(self, name: str = "") -> Path:
-        """The folder of the corpus's files, which is called `name` where that is not the corpus's own name."""
+        """The folder of the corpus's files, named like the corpus unless `name` is given."""
         place = data_folder(self.data_dir) / (name or self.name)
         if not is_there(place, folder=True):
             raise CorpusError(
@@ -49,9 +49,9 @@ class CorpusRequest:
         return place
 
     def fingerprint(self, *files: Path) -> str:
-        """A hash of the options and of the files: their names, their sizes, and a mebibyte of either end.
+        """A hash of the options and of the files: their names, their sizes, and a mebibyte at each end.
 
-        Of a folder it is the name alone: what was read of it is in the digest that every run keeps.
+        For a folder only its name counts: the digest of every run covers what was read from it.
         """
         hashed = hashlib.sha256(self.given.encode())
         for path in files:
@@ -68,10 +68,10 @@ class CorpusRequest:
 
 @dataclass(frozen=True)
 class Entry:
-    """A named corpus: what it is, what loads one of its splits, whence it is and under which licence.
+    """A named corpus: a description, a function that loads one split, its origin and licence.
 
-    `choices` are its options: the first value is the default, and some stand for many (see `options.py`).
-    `offensive` texts are shown only to those who ask.
+    `choices` are its options: the first value is the default, and some values are placeholders (see `options.py`).
+    `offensive` texts are shown only on request.
     """
 
     what: str
@@ -81,18 +81,18 @@ class Entry:
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     offensive: bool = False
 
-    def corpus(self, wanted: CorpusRequest) -> Corpus:
-        """The corpus, when split and options are ones that it has."""
+    def corpus(self, request: CorpusRequest) -> Corpus:
+        """Load the corpus; CorpusError for an unknown split or option."""
         if self.splits:
-            require_split(wanted.name, wanted.split, self.splits)
-        for key, value in wanted.options.items():
+            require_split(request.name, request.split, self.splits)
+        for key, value in request.options.items():
             if not takes(self.choices.get(key, ()), value):
-                raise CorpusError(no_option(wanted.name, f"{key}={value}", self.choices))
-        return self.load(wanted)
+                raise CorpusError(no_option(request.name, f"{key}={value}", self.choices))
+        return self.load(request)
 
 
 def data_folder(data_dir: str | Path | None) -> Path:
-    """Where data are: the folder that was named, else that of the environment, else the user's cache."""
+    """The data folder: `data_dir`, else the environment variable CONOSCOPE_DATA, else the user's cache."""
     if data_dir is not None:
         return Path(data_dir)
     if named := os.environ.get(VARIABLE):

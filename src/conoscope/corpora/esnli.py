@@ -1,4 +1,4 @@
-"""Pairs of sentences: does the first entail the second (Camburu et al. 2018, e-SNLI), with highlights where there are any."""
+"""Pairs of sentences: does the first entail the second (Camburu et al. 2018, e-SNLI), with highlights if the file has them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ TOKENS = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 MISSING = ("", "n/a", "nan")
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    files = _files(wanted.folder(), wanted.split)
+def _load(request: CorpusRequest) -> Corpus:
+    files = _files(request.folder(), request.split)
 
     def read(notes: Notes) -> Iterator[Example]:
         for path in files:
@@ -31,7 +31,7 @@ def _load(wanted: CorpusRequest) -> Corpus:
                 require(path, row, "gold_label", *SENTENCES)
                 yield from _example(row, path, line, notes)
 
-    return Corpus("esnli", wanted.split, LABELS, read, None, None, wanted.fingerprint(*files), wanted.given)
+    return Corpus("esnli", request.split, LABELS, read, None, None, request.fingerprint(*files), request.given)
 
 
 def _files(folder: Path, split: str) -> list[Path]:
@@ -43,13 +43,13 @@ def _files(folder: Path, split: str) -> list[Path]:
 
 
 def _example(row: Mapping[str, Any], path: Path, line: int, notes: Notes) -> Iterator[Example]:
-    """The pair with its punctuation split off, or nothing where a sentence or the label is missing."""
+    """The pair with punctuation split off; nothing if a sentence or the label is missing."""
     label = row["gold_label"].strip()
     tokens = [TOKENS.findall(row[column]) for column in SENTENCES]
     if not all(tokens) or any(row[column].strip().lower() in MISSING for column in SENTENCES) or label in ("-", ""):
         notes["pairs without a sentence or a label, left out"] += 1
     elif label not in LABELS:
-        raise CorpusError(f"{path}:{line}: the label {label!r} is none of {', '.join(LABELS)}; mend the row")
+        raise CorpusError(f"{path}:{line}: the label {label!r} is none of {', '.join(LABELS)}; correct the row")
     else:
         rationale = None
         if all(f"{column}_marked_1" in row for column in SENTENCES):
@@ -60,7 +60,7 @@ def _example(row: Mapping[str, Any], path: Path, line: int, notes: Notes) -> Ite
 
 
 def _highlights(sentence: str, marked: str) -> tuple[bool, ...] | None:
-    """A flag for each token of the sentence, from the same sentence with *asterisks* around what was highlighted."""
+    """A flag for each token of the sentence, from the same sentence with *asterisks* around its highlights."""
     plain = marked.replace("*", "")
     if plain.split() != sentence.split() or marked.count("*") % 2:
         return None

@@ -1,4 +1,4 @@
-"""fetch(): download a corpus or word vectors, with checksums; or say how to come by them."""
+"""fetch(): download a corpus or word vectors, with checksums; or say how to get them by hand."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from conoscope.corpora.entry import VARIABLE, data_folder
 
 @dataclass(frozen=True)
 class Download:
-    """A file of a corpus: where it is published, what it is called here, and its SHA-256."""
+    """A file of a corpus: its URL, its path in the data folder, and its SHA-256."""
 
     url: str
     name: str
@@ -84,7 +84,7 @@ BY_HAND = {
 
 
 def fetch(name: str, data_dir: str | Path | None = None, progress: bool = False) -> list[Path]:
-    """Download what a corpus (or `glove`) is made of; a file that is there already and right is not fetched again."""
+    """Download the files of a corpus (or `glove`), and return their paths; a correct file is not downloaded again."""
     target = data_folder(data_dir)
     if name in BY_HAND:
         raise DataError(f"{name} cannot be downloaded by conoscope: {BY_HAND[name].format(folder=target / name)}")
@@ -110,7 +110,7 @@ def _retrieve(download: Download, target: Path, progress: bool) -> Path:
         pooch.retrieve(download.url, f"sha256:{download.sha256}", path.name, path.parent, progressbar=progress)
     except requests.exceptions.RequestException as error:
         raise DataError(
-            f"{download.url} cannot be downloaded ({type(error).__name__}); look at the network, or put the file at {path}"
+            f"{download.url} cannot be downloaded ({type(error).__name__}); check the network, or put the file at {path}"
         ) from error
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}; give another --data-dir or {VARIABLE}") from error

@@ -15,7 +15,7 @@ from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what. A label column of None means: `label` where any row of the file has it, else no labels."""
+    """Names of the columns. A label column of None means `label` if any row of the file has it, else no labels."""
 
     text: str = "text"
     label: str | None = None
@@ -23,46 +23,46 @@ class Columns:
     rationale: str | None = None
 
     def within(self, columns: Iterable[str], where: str) -> "Columns":
-        """The same with the label column found; refuses those that are not among these columns."""
-        there = list(columns)
-        found = replace(self, label=self.label or ("label" if "label" in there else None))
-        for column in filter(None, (found.text, found.label, found.pair, found.rationale)):
-            if column not in there:
+        """The same with the label column resolved; CorpusError if a column is missing."""
+        names = list(columns)
+        resolved = replace(self, label=self.label or ("label" if "label" in names else None))
+        for column in filter(None, (resolved.text, resolved.label, resolved.pair, resolved.rationale)):
+            if column not in names:
                 raise CorpusError(
-                    f"{where} has no column {column!r}; it has {one_of(there)}; choose with --text, --pair, --label, --rationale"
+                    f"{where} has no column {column!r}; it has {one_of(names)}; choose with --text, --pair, --label, --rationale"
                 )
-        return found
+        return resolved
 
 
 def is_file(spec: str) -> bool:
-    """Whether a spec names a file (there, or by its ending) rather than a corpus."""
+    """Whether a spec names a file (it exists, or has the suffix of one) rather than a corpus."""
     return kind_of(Path(spec)) in READERS or is_there(Path(spec))
 
 
 def read_file(path: Path, columns: Columns) -> Corpus:
-    """A corpus of the file's rows, in their order; its labels are sorted."""
-    there = columns_of(path)
-    if there is None:
+    """A corpus of the file's rows, in their order; labels are sorted."""
+    names = columns_of(path)
+    if names is None:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
-    wanted = columns.within(there, str(path))
-    labels, size = scan(rows(path, Notes()), str(path), wanted.label)
+    chosen = columns.within(names, str(path))
+    labels, size = scan(rows(path, Notes()), str(path), chosen.label)
     name = readable(path.name)
 
     def read(notes: Notes) -> Iterator[Example]:
-        return (example(row, wanted, f"{path}:{line}", f"{name}:{line}") for line, row in rows(path, notes))
+        return (example(row, chosen, f"{path}:{line}", f"{name}:{line}") for line, row in rows(path, notes))
 
-    return Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, wanted))
+    return Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, chosen))
 
 
 def _fingerprint(path: Path, columns: Columns) -> str:
-    """A hash of the file and of the columns that are read."""
+    """A hash of the file and of the chosen columns."""
     with as_data_error(path), path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
     return hashlib.sha256(f"{content} {columns}".encode()).hexdigest()
 
 
 def scan(table: Iterable[Row], where: str, label: str | None) -> tuple[tuple[str, ...], int]:
-    """The labels, as numbers where all are numbers, and how many rows there are."""
+    """The labels, in numeric order if all are whole numbers, and the number of rows."""
     found: set[str] = set()
     count = 0
     for line, row in table:
@@ -74,7 +74,7 @@ def scan(table: Iterable[Row], where: str, label: str | None) -> tuple[tuple[str
 
 
 def example(row: Mapping[str, Any], columns: Columns, where: str, name: str) -> Example:
-    """The example that a row holds; `where` is for the reader of an error, `name` for that of the results."""
+    """The example in a row; `where` is for error messages, `name` is the example's id in results."""
     read = Example(
         text=_text(row, columns.text, where),
         label=None if columns.label is None else _label(row, columns.label, where),
@@ -108,12 +108,12 @@ def _label(row: Mapping[str, Any], column: str, where: str) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: null, NaN or white space."""
+    """Whether a cell is empty: null, NaN or white space."""
     return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _flags(value: Any, where: str) -> tuple[bool, ...] | None:
-    """One flag per word, from a list of 0 and 1 or from a text such as "0 1 1" or "[0, 1, 1]"; None where empty."""
+    """One flag per word, from a list of 0 and 1 or from a text such as "0 1 1" or "[0, 1, 1]"; None if empty."""
     if value is None or value == "":
         return None
     items = value.replace(",", " ").strip("[] ").split() if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Posts that are normal, hate speech or offensive, with the words that decided it (Mathew et al. 2021)."""
+"""Posts labelled normal, hate speech or offensive, with the decisive words (Mathew et al. 2021)."""
 
 import json
 from collections import Counter
@@ -17,29 +17,29 @@ POSTS, DIVISIONS = "dataset.json", "post_id_divisions.json"
 NAMES = {"train": "train", "validation": "val", "test": "test"}
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    folder = wanted.folder()
+def _load(request: CorpusRequest) -> Corpus:
+    folder = request.folder()
     for name in (POSTS, DIVISIONS):
         if not (folder / name).is_file():
             raise CorpusError(f"{folder} has no {name}; conoscope fetch hatexplain")
 
     def read(notes: Notes) -> Iterator[Example]:
-        """Both files are held; the posts come in the order of their split."""
+        """Holds both files in memory; yields the posts in the order of their split."""
         posts, divisions = _object(folder / POSTS, notes), _object(folder / DIVISIONS, notes)
-        chosen = divisions.get(NAMES[wanted.split])
+        chosen = divisions.get(NAMES[request.split])
         if not all(isinstance(ids, list) and all(isinstance(name, str) for name in ids) for ids in (*divisions.values(), chosen)):
             raise CorpusError(f"{folder / DIVISIONS}: expected a list of post ids for train, val and test; fetch it again")
         nowhere = posts.keys() - {name for ids in divisions.values() for name in ids}
         undecided = sum(_is_undecided(posts[name]) for name in nowhere)
         notes["posts without a majority, left out"] += undecided
         notes["posts in no split, left out"] += len(nowhere) - undecided
-        earlier = {name for split in _before(wanted.split) for name in divisions.get(NAMES[split], ())}
+        earlier = {name for split in _before(request.split) for name in divisions.get(NAMES[split], ())}
         notes["posts of an earlier split, left out"] += len(earlier & set(chosen or ()))
         for name in dict.fromkeys(name for name in chosen or () if name not in earlier):
-            yield from _example(name, posts.get(name), wanted["unmarked"], notes, f"{folder / POSTS}: post {name!r}")
+            yield from _example(name, posts.get(name), request["unmarked"], notes, f"{folder / POSTS}: post {name!r}")
 
     files = (folder / POSTS, folder / DIVISIONS)
-    return Corpus("hatexplain", wanted.split, LABELS, read, None, None, wanted.fingerprint(*files), wanted.given)
+    return Corpus("hatexplain", request.split, LABELS, read, None, None, request.fingerprint(*files), request.given)
 
 
 def _object(path: Path, notes: Notes) -> dict[str, Any]:
@@ -59,13 +59,13 @@ def _before(split: str) -> list[str]:
 
 
 def _majority(post: Any) -> str | None:
-    """What more than half of the annotators said; None where there is no such thing."""
+    """The label of more than half of the annotators; None without a majority."""
     labels = Counter(str(annotator["label"]) for annotator in post["annotators"])
     return next((label for label, votes in labels.items() if 2 * votes > labels.total()), None)
 
 
 def _is_undecided(post: Any) -> bool:
-    """Of a post that is not read: whether nobody, or no majority, says what it is."""
+    """Whether a post that is in no split lacks a majority, or labels."""
     try:
         return _majority(post) is None
     except (KeyError, TypeError):
@@ -73,7 +73,7 @@ def _is_undecided(post: Any) -> bool:
 
 
 def _example(name: str, post: Any, unmarked: str, notes: Notes, where: str) -> Iterator[Example]:
-    """The post as an example, or nothing where it has no majority or no words."""
+    """The post as an example; nothing if it has no majority or no words."""
     try:
         label = _majority(post)
         tokens = [str(token).encode("utf-8", "replace").decode() for token in post["post_tokens"]]
@@ -96,7 +96,7 @@ def _example(name: str, post: Any, unmarked: str, notes: Notes, where: str) -> I
 
 
 def _decisive(marked: list[list[bool]]) -> list[bool] | None:
-    """What at least half of the annotators marked; where that is nothing, what the first who marked anything did."""
+    """The words that at least half of the annotators marked; if there are none, those of the first annotator who marked any."""
     half = [2 * sum(votes) >= len(votes) for votes in zip(*marked, strict=True)]
     return next((flags for flags in (half, *marked) if any(flags)), None)
 

@@ -1,4 +1,4 @@
-"""Any data set of the Hugging Face Hub, by its id, or a folder in the Hub's layout: streamed through `datasets`."""
+"""Any data set of the Hugging Face Hub by id, or a folder in the Hub's layout; streamed with `datasets`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,20 +13,20 @@ from conoscope.corpora.tables import Row
 
 PREFIX = "hub:"
 HELD_BACK = (None, -1)
-"""What data sets write where a label is not told."""
+"""Values of withheld labels in data sets."""
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    """One split of a data set; labels that are numbers with names are told by their names."""
-    where = f"{_id(wanted)}:{wanted.split}"
-    with _told(where):
-        stream = _library().load_dataset(_id(wanted), wanted["config"] or None, split=wanted.split, streaming=True)
+def _load(request: CorpusRequest) -> Corpus:
+    """One split of a data set; numeric labels that have names are replaced by their names."""
+    where = f"{_id(request)}:{request.split}"
+    with _as_corpus_error(where):
+        stream = _library().load_dataset(_id(request), request["config"] or None, split=request.split, streaming=True)
         features: Mapping[str, Any] = stream.features or next(iter(stream), {})
-    columns = wanted.columns.within(features, where)
+    columns = request.columns.within(features, where)
     names = getattr(features[columns.label], "names", None) if columns.label else None
 
     def rows() -> Iterator[Row]:
-        with _told(where):
+        with _as_corpus_error(where):
             for number, row in enumerate(stream, 1):
                 yield number, row if names is None else {**row, str(columns.label): _name(row[columns.label], names)}
 
@@ -40,21 +40,21 @@ def _load(wanted: CorpusRequest) -> Corpus:
     if names is None and columns.label is not None:
         labelled = ((number, row) for number, row in rows() if row[columns.label] not in HELD_BACK)
         labels, _ = scan(labelled, where, columns.label)
-    return Corpus(wanted.name, wanted.split, labels, read, None, None, str(columns), wanted.given)
+    return Corpus(request.name, request.split, labels, read, None, None, str(columns), request.given)
 
 
-def split_names(wanted: CorpusRequest) -> tuple[str, ...]:
-    """The splits that a data set has."""
-    with _told(_id(wanted)):
-        return tuple(_library().get_dataset_split_names(_id(wanted), wanted["config"] or None))
+def split_names(request: CorpusRequest) -> tuple[str, ...]:
+    """The names of a data set's splits."""
+    with _as_corpus_error(_id(request)):
+        return tuple(_library().get_dataset_split_names(_id(request), request["config"] or None))
 
 
-def _id(wanted: CorpusRequest) -> str:
-    return wanted.name.removeprefix(PREFIX)
+def _id(request: CorpusRequest) -> str:
+    return request.name.removeprefix(PREFIX)
 
 
 def _name(number: Any, names: list[str]) -> str | None:
-    """The name of a label; none where it is held back."""
+    """The name of a label; None if it is withheld."""
     return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
 
 
@@ -72,16 +72,16 @@ def _library() -> Any:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Whatever `datasets` and the readers beneath it raise, told in one line."""
+def _as_corpus_error(where: str) -> Iterator[None]:
+    """Re-raise any error of `datasets` and its readers as a one-line CorpusError."""
     try:
         yield
     except ConoscopeError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise CorpusError(
-            f"{where} cannot be read from the Hub or a folder: {said}; look at the id, the split and the network"
+            f"{where} cannot be read from the Hub or a folder: {reason}; check the id, the split and the network"
         ) from error
 
 

@@ -14,15 +14,15 @@ LABELS = ("neg", "pos")
 ARCHIVE, UNPACKED = "aclImdb_v1.tar.gz", "aclImdb"
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    place = _place(wanted.folder())
+def _load(request: CorpusRequest) -> Corpus:
+    place = _place(request.folder())
 
     def read(notes: Notes) -> Iterator[Example]:
-        """The archive holds one class after the other: it is read twice at once, a negative and a positive by turns."""
-        return by_turns([_reviews(place, label, wanted, notes) for label in LABELS])
+        """The archive stores one class after the other: two readers alternate, one negative and one positive review."""
+        return by_turns([_reviews(place, label, request, notes) for label in LABELS])
 
-    seed = None if wanted.split == "test" else wanted.seed
-    return Corpus("imdb", wanted.split, LABELS, read, None, seed, wanted.fingerprint(place), wanted.given)
+    seed = None if request.split == "test" else request.seed
+    return Corpus("imdb", request.split, LABELS, read, None, seed, request.fingerprint(place), request.given)
 
 
 def _place(folder: Path) -> Path:
@@ -32,14 +32,14 @@ def _place(folder: Path) -> Path:
     raise CorpusError(f"{folder} has neither {ARCHIVE} nor {UNPACKED}/; conoscope fetch imdb")
 
 
-def _reviews(place: Path, label: str, wanted: CorpusRequest, notes: Notes) -> Iterator[Example]:
-    folder = f"{'test' if wanted.split == 'test' else 'train'}/{label}"
+def _reviews(place: Path, label: str, request: CorpusRequest, notes: Notes) -> Iterator[Example]:
+    folder = f"{'test' if request.split == 'test' else 'train'}/{label}"
     for _, name, content in files_in(place, [folder], notes):
         text = decoded(content, notes)
         if not text.strip():
             notes["empty reviews, left out"] += 1
-        elif wanted.split == "test" or side(text, wanted.seed, TENTH) == wanted.split:
-            shown = text.replace("<br />", " ") if wanted["breaks"] == "spaces" else text
+        elif request.split == "test" or side(text, request.seed, TENTH) == request.split:
+            shown = text.replace("<br />", " ") if request["breaks"] == "spaces" else text
             yield Example(shown, label, id=f"{folder}/{name.removesuffix('.txt')}")
 
 

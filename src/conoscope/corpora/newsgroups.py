@@ -1,4 +1,4 @@
-"""Posts to twenty newsgroups: Orange's .tab files, or the folders and the archive that scikit-learn reads."""
+"""Posts to twenty newsgroups: Orange's .tab files, or the folders or archive that scikit-learn reads."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -20,24 +20,24 @@ LABELS = (
 ARCHIVE = "20news-bydate.tar.gz"
 EMPTY = "posts without text, left out"
 FLAGS = 2
-"""After the names, Orange's header has two rows: types and roles."""
+"""Orange's header has two more rows after the names: types and roles."""
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    part = "test" if wanted.split == "test" else "train"
-    place = _place(wanted.folder(), part)
+def _load(request: CorpusRequest) -> Corpus:
+    part = "test" if request.split == "test" else "train"
+    place = _place(request.folder(), part)
     tabular = ".tab" in place.suffixes
-    if tabular and "headers" in wanted.options:
-        raise CorpusError(f"{place} has no headers to keep or remove; leave headers={wanted['headers']} out")
+    if tabular and "headers" in request.options:
+        raise CorpusError(f"{place} has no headers to keep or remove; leave headers={request['headers']} out")
 
     def read(notes: Notes) -> Iterator[Example]:
-        """The posts lie newsgroup by newsgroup: they are dealt by turns. The cut goes by the text as it was sent."""
+        """The posts are stored by newsgroup, so the newsgroups are interleaved. The split is by hash of the text as sent."""
         posts = _table(place, part, notes) if tabular else _files(place, part, notes)
-        mine = (e for e in posts if part == "test" or side(e.text, wanted.seed, TENTH) == wanted.split)
-        return dealt(mine if tabular or wanted["headers"] == "kept" else _bodies(mine, notes))
+        mine = (e for e in posts if part == "test" or side(e.text, request.seed, TENTH) == request.split)
+        return dealt(mine if tabular or request["headers"] == "kept" else _bodies(mine, notes))
 
-    seed = None if part == "test" else wanted.seed
-    return Corpus("newsgroups", wanted.split, LABELS, read, None, seed, wanted.fingerprint(place), wanted.given)
+    seed = None if part == "test" else request.seed
+    return Corpus("newsgroups", request.split, LABELS, read, None, seed, request.fingerprint(place), request.given)
 
 
 def _place(folder: Path, part: str) -> Path:
@@ -56,7 +56,7 @@ def _table(path: Path, part: str, notes: Notes) -> Iterator[Example]:
         if number < FLAGS:
             continue
         if label not in LABELS:
-            raise CorpusError(f"{path}:{line}: {label!r} is none of the twenty newsgroups; mend the row")
+            raise CorpusError(f"{path}:{line}: {label!r} is none of the twenty newsgroups; correct the row")
         if row["Text"].strip():
             yield Example(row["Text"], label, id=f"{part}:{line}")
         else:
@@ -64,7 +64,7 @@ def _table(path: Path, part: str, notes: Notes) -> Iterator[Example]:
 
 
 def _files(place: Path, part: str, notes: Notes) -> Iterator[Example]:
-    """The posts as they were sent, in Latin-1."""
+    """The posts as sent, in Latin-1."""
     folders = {f"20news-bydate-{part}/{label}": label for label in LABELS}
     for folder, name, content in files_in(place, folders, notes):
         text = content.decode("latin-1")
@@ -75,7 +75,7 @@ def _files(place: Path, part: str, notes: Notes) -> Iterator[Example]:
 
 
 def _bodies(posts: Iterable[Example], notes: Notes) -> Iterator[Example]:
-    """What comes after the headers and a blank line."""
+    """The posts without their headers: the text after the first blank line."""
     for post in posts:
         body = post.text.replace("\r\n", "\n").partition("\n\n")[2]
         if body.strip():

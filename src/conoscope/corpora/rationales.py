@@ -1,4 +1,4 @@
-"""From what people marked to one flag per whitespace word."""
+"""Rationales: converts what people marked to one flag per whitespace word."""
 
 import re
 import unicodedata
@@ -14,14 +14,14 @@ T = TypeVar("T", bool, int)
 
 
 def fitted(marks: Sequence[T], length: int, blank: T, notes: Notes) -> list[T]:
-    """As many marks as there are words: what is too many is cut, what is missing is blank."""
+    """One mark per word: surplus marks are cut, missing ones are filled with `blank`."""
     if len(marks) != length:
         notes[UNEQUAL] += 1
     return list(marks[:length]) + [blank] * (length - len(marks))
 
 
 def without_punctuation(words: Iterable[str], flags: Iterable[bool]) -> tuple[bool, ...]:
-    """The flags, none of them on a word that is only punctuation."""
+    """The flags, set to False on words that are only punctuation."""
     return tuple(flag and not _is_punctuation(word) for word, flag in zip(words, flags, strict=True))
 
 
@@ -30,9 +30,9 @@ def _is_punctuation(word: str) -> bool:
 
 
 def marked_words(html: str) -> list[bool]:
-    """For each word of an annotator's page, a `span` each, whether it or a part of it was of class `active`.
+    """For each word of an annotator's page, a `span` each, whether the span or a part of it has the class `active`.
 
-    Tags that a browser's extensions left within a span, and spans in spans, belong to the word around them.
+    Tags that browser extensions left inside a span, and nested spans, belong to the word around them.
     """
     page = _Page()
     page.feed(html)
@@ -50,7 +50,7 @@ def marked_words(html: str) -> list[bool]:
 
 
 class _Page(HTMLParser):
-    """The text of a page in runs, each with whether it is active; an outer span begins a new word."""
+    """Parser that splits a page into runs of text, each active or not; an outer span begins a new word."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,17 +58,17 @@ class _Page(HTMLParser):
         self.runs: list[tuple[str, bool]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note whether the span is active."""
+        """Open a span, active or not."""
         if tag == "span":
             if not self.open:
                 self.runs.append((" ", False))
             self.open.append("active" in (dict(attrs).get("class") or "").split())
 
     def handle_endtag(self, tag: str) -> None:
-        """The span ends."""
+        """Close a span."""
         if tag == "span" and self.open:
             self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        """A run of text, in all the spans that are open."""
+        """Add a run of text; it is active if any open span is."""
         self.runs.append((data, any(self.open)))

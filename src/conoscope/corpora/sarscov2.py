@@ -1,4 +1,4 @@
-"""Spike genes of SARS-CoV-2 as sentences of k-mers, their class a Nextstrain clade or a WHO name (Bonino et al. 2025)."""
+"""Spike genes of SARS-CoV-2 as sentences of k-mers, labelled by Nextstrain clade or WHO name (Bonino et al. 2025)."""
 
 import re
 from collections import Counter
@@ -22,24 +22,24 @@ COLUMNS = {"clade": "clade_nextstrain", "who": "who"}
 NO_CLASS = ("", "None", "recombinant")
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    """Train, validation and test are cut from the consensus sequences; `real` are genomes as they were sequenced."""
-    folder, column = wanted.folder(), COLUMNS[wanted["by"]]
-    if max(int(wanted["k"]), int(wanted["stride"])) > SPIKE.stop - SPIKE.start:
-        raise CorpusError(f"a spike has {SPIKE.stop - SPIKE.start} bases; give a smaller k and stride than {wanted.given}")
-    consensus, classes = (_there(folder, name) for name in CONSENSUS)
-    labels = _classes(consensus, classes, column, int(wanted["minimum"]))
-    sequences, table = (_there(folder, name) for name in (REAL if wanted.split == "real" else CONSENSUS))
+def _load(request: CorpusRequest) -> Corpus:
+    """Train, validation and test are splits of the consensus sequences; `real` are genomes as sequenced."""
+    folder, column = request.folder(), COLUMNS[request["by"]]
+    if max(int(request["k"]), int(request["stride"])) > SPIKE.stop - SPIKE.start:
+        raise CorpusError(f"a spike has {SPIKE.stop - SPIKE.start} bases; give a smaller k and stride than {request.given}")
+    consensus, classes = (_existing(folder, name) for name in CONSENSUS)
+    labels = _classes(consensus, classes, column, int(request["minimum"]))
+    sequences, table = (_existing(folder, name) for name in (REAL if request.split == "real" else CONSENSUS))
 
     def read(notes: Notes) -> Iterator[Example]:
-        """The sequences lie lineage by lineage: they are dealt by turns."""
-        return dealt(_examples(sequences, _class_of(table, column, notes), labels, wanted, notes))
+        """The sequences are stored by lineage, so the classes are interleaved."""
+        return dealt(_examples(sequences, _class_of(table, column, notes), labels, request, notes))
 
-    seed = None if wanted.split == "real" else wanted.seed
-    return Corpus("sarscov2", wanted.split, labels, read, None, seed, wanted.fingerprint(sequences, table), wanted.given)
+    seed = None if request.split == "real" else request.seed
+    return Corpus("sarscov2", request.split, labels, read, None, seed, request.fingerprint(sequences, table), request.given)
 
 
-def _there(folder: Path, name: str) -> Path:
+def _existing(folder: Path, name: str) -> Path:
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
@@ -47,7 +47,7 @@ def _there(folder: Path, name: str) -> Path:
 
 
 def _classes(sequences: Path, table: Path, column: str, least: int) -> tuple[str, ...]:
-    """The classes of enough consensus sequences, sorted; a recombinant is of no one clade."""
+    """The classes with at least `least` consensus sequences, sorted; a recombinant belongs to no single clade."""
     classes = _class_of(table, column, Notes())
     counts = Counter(classes.get(name, "") for name in {name for _, name, _ in fasta(sequences, Notes())})
     labels = tuple(sorted(name for name, count in counts.items() if count >= least and name not in NO_CLASS))
@@ -57,7 +57,7 @@ def _classes(sequences: Path, table: Path, column: str, least: int) -> tuple[str
 
 
 def _class_of(table: Path, column: str, notes: Notes) -> dict[str, str]:
-    """The class of each sequence, by its name in the first column; the first row of a name counts."""
+    """The class of each sequence by its name, from the first column; if a name is repeated, the first row counts."""
     classes: dict[str, str] = {}
     for _, row in rows(table, notes):
         require(table, row, column)
@@ -68,10 +68,10 @@ def _class_of(table: Path, column: str, notes: Notes) -> dict[str, str]:
 
 
 def _examples(
-    path: Path, classes: dict[str, str], labels: tuple[str, ...], wanted: CorpusRequest, notes: Notes
+    path: Path, classes: dict[str, str], labels: tuple[str, ...], request: CorpusRequest, notes: Notes
 ) -> Iterator[Example]:
-    """One example a sequence; equal spikes are on one side of the cut."""
-    k, stride, seen = int(wanted["k"]), int(wanted["stride"]), set()
+    """One example per sequence; equal spikes are in the same split."""
+    k, stride, seen = int(request["k"]), int(request["stride"]), set()
     for line, name, sequence in fasta(path, notes):
         label = classes.get(name, "")
         if name in seen:
@@ -80,7 +80,7 @@ def _examples(
             notes["sequences without a class, or of one with too few, left out"] += 1
         else:
             spike = spike_of(sequence, f"{path}:{line}")
-            if wanted.split == "real" or side(spike, wanted.seed, SHARES) == wanted.split:
+            if request.split == "real" or side(spike, request.seed, SHARES) == request.split:
                 yield Example(" ".join(kmers(spike, k, stride)), label, id=name)
         seen.add(name)
 
@@ -103,7 +103,7 @@ def fasta(path: Path, notes: Notes) -> Iterator[tuple[int, str, str]]:
 
 
 def spike_of(sequence: str, where: str = "sequence") -> str:
-    """The spike gene, of itself or of a genome aligned to the reference; what is not a, c, g, t or u is read as n."""
+    """The spike gene, from a spike sequence or a genome aligned to the reference; letters other than a, c, g, t, u become n."""
     if len(sequence) not in (GENOME, SPIKE.stop - SPIKE.start):
         raise CorpusError(
             f"{where}: {len(sequence)} bases are neither a spike gene ({SPIKE.stop - SPIKE.start}) nor a genome aligned to the "
@@ -114,7 +114,7 @@ def spike_of(sequence: str, where: str = "sequence") -> str:
 
 
 def kmers(sequence: str, k: int = 12, stride: int = 9) -> list[str]:
-    """The words of a sequence, filled up with n to a multiple of k: 425 of 3,822 bases."""
+    """The k-mers of a sequence, padded with n to a multiple of k: 425 words for 3,822 bases."""
     whole = sequence + "n" * (-len(sequence) % k)
     return [whole[start : start + k] for start in range(0, len(whole) - k + 1, stride)]
 

@@ -1,4 +1,4 @@
-"""Rows of a file: CSV, TSV, JSON lines (each plain or gzip) and parquet, each row with the line that it begins on."""
+"""Rows of a file with their line numbers: CSV, TSV, JSON lines (each plain or gzip) and parquet."""
 
 import csv
 import json
@@ -15,12 +15,12 @@ Reader = Callable[[Path, Notes], Iterator[Row]]
 
 
 def kind_of(path: Path) -> str:
-    """The ending that says how to read a file, without that of gzip."""
+    """The suffix that determines the reader of a file; .gz does not count."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def rows(path: Path, notes: Notes) -> Iterator[Row]:
-    """The rows of a file, with their line (in parquet, their number)."""
+    """The rows of a file, each with the line on which it begins (in parquet, its number)."""
     if not is_there(path):
         raise CorpusError(f"no file {path}; give the path of a {one_of(READERS)} file")
     if kind_of(path) not in READERS:
@@ -29,7 +29,7 @@ def rows(path: Path, notes: Notes) -> Iterator[Row]:
 
 
 def columns_of(path: Path) -> list[str] | None:
-    """The columns of a file, of JSON lines those of all rows together; None where it has no row."""
+    """The columns of a file, in JSON lines those of all rows together; None if it has no rows."""
     found: dict[str, None] = {}
     empty = True
     for _, row in rows(path, Notes()):
@@ -41,15 +41,15 @@ def columns_of(path: Path) -> list[str] | None:
 
 
 def require(path: Path, row: Mapping[str, Any], *columns: str) -> None:
-    """Refuse a file without these columns."""
+    """CorpusError if a row lacks one of these columns."""
     for column in columns:
         if column not in row:
-            raise CorpusError(f"{path} has no column {column!r}; it has {one_of(row)}; look whether it is the right file")
+            raise CorpusError(f"{path} has no column {column!r}; it has {one_of(row)}; check whether it is the right file")
 
 
 def _delimited(delimiter: str) -> Reader:
     def read(path: Path, notes: Notes) -> Iterator[Row]:
-        """A field may hold line breaks: the line of a row is where it begins."""
+        """The rows; a field may contain line breaks, so a row's line is the one on which it begins."""
         csv.field_size_limit(1 << 30)
         table = csv.reader(lines(path, notes), delimiter=delimiter, strict=True)
         try:
@@ -62,10 +62,10 @@ def _delimited(delimiter: str) -> Reader:
                 if not row:
                     continue
                 if len(row) != len(header):
-                    raise CorpusError(f"{path}:{line}: {len(row)} fields where the header has {len(header)}; mend the row")
+                    raise CorpusError(f"{path}:{line}: {len(row)} fields where the header has {len(header)}; correct the row")
                 yield line, dict(zip(header, row, strict=True))
         except csv.Error as error:
-            raise CorpusError(f"{path}:{table.line_num}: {error}; mend the row") from error
+            raise CorpusError(f"{path}:{table.line_num}: {error}; correct the row") from error
 
     return read
 
@@ -95,7 +95,7 @@ def _parquet(path: Path, _: Notes) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        # Opened here: Arrow takes names in UTF-8 alone, and an ASCII locale reads others.
+        # Opened by Python: Arrow accepts only UTF-8 names, and an ASCII locale decodes names otherwise.
         with path.open("rb") as opened, pq.ParquetFile(opened) as file:
             number = 0
             for batch in file.iter_batches(batch_size=1024):

@@ -1,4 +1,4 @@
-"""Paragraphs of Wikipedia (Merity et al. 2016, WikiText-2 raw), unlabelled; packed into pairs for the model that reads them."""
+"""Paragraphs of Wikipedia (Merity et al. 2016, WikiText-2 raw), unlabelled; packed into pairs with the model's tokenizer."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -14,26 +14,26 @@ from conoscope.corpora.entry import CorpusRequest, Entry
 FILES = {"train": "wiki.train.raw", "validation": "wiki.valid.raw", "test": "wiki.test.raw"}
 ARCHIVE, INSIDE = "wikitext-2-raw-v1.zip", "wikitext-2-raw"
 MOST = 128
-"""Tokens of a packed pair, special ones included."""
+"""Maximum tokens of a packed pair, special tokens included."""
 SENTENCE = re.compile(r"\S.*?(?:\s[.?!](?=\s)|$)", re.DOTALL)
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    """The paragraphs as they are; `packed` into pairs once there is a tokenizer to count by."""
-    path, member = _place(wanted.folder("wikitext2"), FILES[wanted.split])
+def _load(request: CorpusRequest) -> Corpus:
+    """A corpus of paragraphs; `packed` turns it into pairs once there is a tokenizer."""
+    path, member = _place(request.folder("wikitext2"), FILES[request.split])
 
     def read(notes: Notes) -> Iterator[Example]:
         for number, text, _ in paragraphs(path, member, notes):
-            yield Example(text, id=f"wikitext:{wanted.split}:{number}")
+            yield Example(text, id=f"wikitext:{request.split}:{number}")
 
     def pack(length: Length, longest: int) -> Corpus:
         def read_pairs(notes: Notes) -> Iterator[Example]:
             found = pairs(paragraphs(path, member, notes), length, min(longest, MOST))
-            return (Example(*pair, id=f"wikitext:{wanted.split}:{number}") for number, pair in enumerate(found, 1))
+            return (Example(*pair, id=f"wikitext:{request.split}:{number}") for number, pair in enumerate(found, 1))
 
         return replace(corpus, pack=None, read=read_pairs)
 
-    corpus = Corpus("wikitext", wanted.split, (), read, None, None, wanted.fingerprint(path), wanted.given, pack)
+    corpus = Corpus("wikitext", request.split, (), read, None, None, request.fingerprint(path), request.given, pack)
     return corpus
 
 
@@ -48,7 +48,7 @@ def _place(folder: Path, name: str) -> tuple[Path, str]:
 
 
 def paragraphs(path: Path, member: str, notes: Notes) -> Iterator[tuple[int, str, int]]:
-    """Line, text and article of each paragraph; headings are none, but a title begins an article."""
+    """Line, text and article number of each paragraph; headings are left out, and a title begins an article."""
     article = 0
     for number, line in enumerate(lines(path, notes, member), 1):
         text = line.strip()
@@ -59,7 +59,7 @@ def paragraphs(path: Path, member: str, notes: Notes) -> Iterator[tuple[int, str
 
 
 def pairs(found: Iterable[tuple[int, str, int]], length: Length, most: int) -> Iterator[tuple[str, None, str | None]]:
-    """The sentences of each article in pairs of at most so many tokens: as many as fill half of them, then the next ones."""
+    """The sentences of each article in pairs of at most `most` tokens: the first text fills half of them, the second the rest."""
     special = length("", "")
     half = special + (most - special) // 2
     for _, article in groupby(found, key=lambda paragraph: paragraph[2]):
@@ -85,7 +85,7 @@ def _pieces(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 
 def _halves(text: str) -> tuple[str, str]:
-    """Two halves, between words where there are several."""
+    """The two halves of a text, split between words if there are several."""
     words = text.split()
     middle = (len(words) + 1) // 2
     if len(words) > 1:
@@ -94,7 +94,7 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def _filled(sentences: list[str], fits: Callable[[str], bool], text: str = "") -> tuple[str, list[str]]:
-    """The text with as many sentences after it as fit, and those that are left."""
+    """The text with as many sentences appended as fit, and the remaining sentences."""
     for number, sentence in enumerate(sentences):
         longer = f"{text} {sentence}".strip()
         if not fits(longer):

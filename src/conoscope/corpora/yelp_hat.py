@@ -1,4 +1,4 @@
-"""Restaurant reviews with the words that three people marked in each (Sen et al. 2020, Yelp-HAT)."""
+"""Restaurant reviews with the words that three annotators marked in each (Sen et al. 2020, Yelp-HAT)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from conoscope.corpora.tables import Row, require, rows
 LABELS = ("negative", "positive")
 PEOPLE = 3
 VOTES = {"majority": 2, "all": 3, "any": 1}
-"""How many of the three must have marked a word."""
+"""How many of the three annotators must have marked a word."""
 LEARNED = (3, 4, 5, 7)
 PARTS = {
     "train": LEARNED,
@@ -28,27 +28,27 @@ PARTS = {
 SHARES = {"train": 70, "validation": 30}
 
 Review = tuple[str, str, list[int]]
-"""A text, its label, and for each word how many people marked it."""
+"""A text, its label, and for each word the number of annotators who marked it."""
 
 
-def _load(wanted: CorpusRequest) -> Corpus:
-    folder = wanted.folder()
-    files = [_part(folder, number) for number in PARTS[wanted.split]]
-    needed = VOTES[wanted["map"]]
+def _load(request: CorpusRequest) -> Corpus:
+    folder = request.folder()
+    files = [_part(folder, number) for number in PARTS[request.split]]
+    needed = VOTES[request["map"]]
 
     def read(notes: Notes) -> Iterator[Example]:
         for path in files:
             for number, (text, label, votes) in enumerate(_reviews(path, notes), 1):
-                if wanted.split not in SHARES or side(text, wanted.seed, SHARES) == wanted.split:
+                if request.split not in SHARES or side(text, request.seed, SHARES) == request.split:
                     flags = without_punctuation(text.split(), (vote >= needed for vote in votes))
                     yield Example(text, label, None, flags, f"{path.stem}:{number}")
 
-    seed = wanted.seed if wanted.split in SHARES else None
-    return Corpus("yelp_hat", wanted.split, LABELS, read, None, seed, wanted.fingerprint(*files), wanted.given)
+    seed = request.seed if request.split in SHARES else None
+    return Corpus("yelp_hat", request.split, LABELS, read, None, seed, request.fingerprint(*files), request.given)
 
 
 def _part(folder: Path, number: int) -> Path:
-    """The file of a part: as the annotators left it, or as counts of votes."""
+    """The file of a part: raw annotations, or processed counts of votes."""
     for inside in ("raw_data", "processed_data", "."):
         if found := sorted((folder / inside).glob(f"ham_part{number}[.(]*csv")):
             return found[0]
@@ -56,7 +56,7 @@ def _part(folder: Path, number: int) -> Path:
 
 
 def _reviews(path: Path, notes: Notes) -> Iterator[Review]:
-    """The reviews of a part, whichever of the two forms the file has."""
+    """The reviews of a part, from either of the two formats."""
     table = rows(path, notes)
     first = next(table, None)
     if first is None:
@@ -67,11 +67,11 @@ def _reviews(path: Path, notes: Notes) -> Iterator[Review]:
 
 
 def _counted(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]:
-    """From processed rows: the votes are counted already."""
+    """The reviews in processed rows, where votes are counted already."""
     for line, row in table:
         votes, words = row["human_attention"].split(), row["text"].split()
         if not all(re.fullmatch(r"[0-9]{1,3}", vote) for vote in votes):
-            raise CorpusError(f"{path}:{line}: human_attention is not a count for each word; mend the row")
+            raise CorpusError(f"{path}:{line}: human_attention is not a count for each word; correct the row")
         if words:
             counts = fitted([int(vote) for vote in votes], len(words), 0, notes)
             yield row["text"], _label(row["label"], f"{path}:{line}"), counts
@@ -80,7 +80,7 @@ def _counted(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]
 
 
 def _marked(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]:
-    """From raw rows, one per annotator: three are needed for a review, and no more are used."""
+    """The reviews in raw rows, one row per annotator: a review needs three, and further ones are ignored."""
     reviews: dict[tuple[str, str], list[str]] = {}
     for line, row in table:
         label = _label(row["Input.label"], f"{path}:{line}")
@@ -99,7 +99,7 @@ def _marked(path: Path, table: Iterator[Row], notes: Notes) -> Iterator[Review]:
 
 
 def _one_spelling(reviews: Mapping[tuple[str, str], list[str]], notes: Notes) -> dict[tuple[str, str], list[str]]:
-    """The same, with those joined that lack maps of their own and are one review but for letters in a wrong encoding."""
+    """The reviews, merged if they have too few rows of their own and differ only in letters of a wrong encoding."""
     joined: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for text, label in reviews:
         plain, whole = re.sub(r"[^\x21-\x7e]+", "", text), "".join(text.split())
@@ -111,12 +111,12 @@ def _one_spelling(reviews: Mapping[tuple[str, str], list[str]], notes: Notes) ->
 
 def _label(given: str, where: str) -> str:
     if given.strip() not in ("0", "1"):
-        raise CorpusError(f"{where}: the label {given!r} is neither 0 (negative) nor 1 (positive); mend the row")
+        raise CorpusError(f"{where}: the label {given!r} is neither 0 (negative) nor 1 (positive); correct the row")
     return LABELS[int(given)]
 
 
 def _damage(review: tuple[str, str]) -> tuple[int, int]:
-    """A letter that was read in a wrong encoding is two or three strange ones, or none at all."""
+    """Sort key for encoding damage: a letter read in a wrong encoding becomes two or three strange ones, or none."""
     return review[0].count("\ufffd"), sum(not c.isascii() for c in review[0])
 
 

@@ -1,1 +1,1 @@
-"""The family of self-attention classifiers, as Hugging Face models."""
+"""A family of self-attention classifiers, as Hugging Face models."""

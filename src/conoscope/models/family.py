@@ -1,8 +1,8 @@
-"""The family of self-attention classifiers, as ordinary Hugging Face models: every member is one configuration.
+"""A family of self-attention classifiers, as ordinary Hugging Face models: every member is one configuration.
 
 `pure-attention` is the model of Fosse et al. (2023): word embeddings, sinusoidal positions, L layers of attention and
-residual with a normalisation that has no parameters, and a linear map of the last [CLS]. The `tp9` models are the steps of
-a course: attention and a mean, then residual, positions, [CLS]. The baselines have no layers at all: they pool word vectors.
+residual with a parameter-free normalisation, and a linear layer on the last layer's [CLS]. The `tp9` models are the steps of a
+course: attention and mean pooling, then residual, positions, [CLS]. The baselines have no layers: they pool word vectors.
 Importing this module registers the family with transformers' Auto classes.
 """
 
@@ -40,15 +40,15 @@ CHOICES = {
     "feed": ("none", "linear"),
 }
 LEARNED = 512
-"""How many positions are learned, where nothing else is said."""
+"""Default number of learned positions."""
 
 
 class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
-    """The shape of a self-attention classifier.
+    """Configuration of a self-attention classifier.
 
-    `pool`: what is classified: the first token, the mean, or a sum weighted by a question that is learned (`simple`) or made
-    of the mean (`question`; `question-value` maps what is summed). `positions`: none, sinusoidal, learned, or relative (Shaw),
-    whose distances are cut at `window`. `residual`: none, x ← g(f(x)); course, g(x + f(LN x)); prenorm, x + g(f(LN x));
+    `pool`: the pooled output: the first token, the mean, or attention pooling with a query that is learned (`simple`) or computed
+    from the mean (`question`; `question-value` also projects the values). `positions`: none, sinusoidal, learned, or relative
+    (Shaw), with distances clipped at `window`. `residual`: none, x ← g(f(x)); course, g(x + f(LN x)); prenorm, x + g(f(LN x));
     postnorm, LN(x + g(f(x))); pure, standardize(x + g(f(x))), where f is attention and g is `feed`: linear and ReLU, or none.
     """
 
@@ -69,14 +69,14 @@ class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
 
 
 def preset(name: str, **changes: Any) -> SelfAttentionConfig:
-    """The configuration of a named model of the family, with changes."""
+    """The configuration of a named preset, with changes."""
     if name not in PRESETS:
         raise ModelError(f"no preset {name!r}; known presets: {one_of(PRESETS)}")
     return SelfAttentionConfig(**{**PRESETS[name], **changes})
 
 
 class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
-    """A stack of self-attention layers and a linear map of what is pooled from the last."""
+    """A stack of self-attention layers and a linear classifier on the pooled output of the last."""
 
     config_class = SelfAttentionConfig
     base_model_prefix = "classifier_of"
@@ -119,11 +119,11 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
             init.normal_(module.question, std=0.02)
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The word vectors."""
+        """The embedding of words."""
         return self.embedding
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Take other word vectors."""
+        """Replace the embedding of words."""
         self.embedding = value
 
     def forward(
@@ -135,11 +135,11 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
         output_attentions: bool | None = None,
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
-        """Logits, the loss where labels are given, hidden states (0: embeddings without positions) on request."""
+        """Logits; the loss if labels are given; hidden states (0: embeddings without positions) and attentions on request."""
         real = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
         embedded = self.embedding(input_ids)
         mask = create_bidirectional_mask(self.config, embedded, attention_mask)
-        x, states, maps = self._place(embedded, real), [embedded], []
+        x, states, maps = self._add_positions(embedded, real), [embedded], []
         for layer in self.layers:
             x, weights = layer(x, mask)
             states.append(x)
@@ -152,11 +152,11 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
             attentions=tuple(maps) if output_attentions else None,
         )
 
-    def _place(self, embedded: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        place = (real.cumsum(-1) - 1).clamp_min(0)
+    def _add_positions(self, embedded: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+        positions = (real.cumsum(-1) - 1).clamp_min(0)
         if self.config.positions == "sinusoidal":
-            return embedded + sinusoids(embedded.shape[1], embedded.shape[2], like=embedded)[place]
-        return embedded if self.position is None else embedded + self.position(place)
+            return embedded + sinusoids(embedded.shape[1], embedded.shape[2], like=embedded)[positions]
+        return embedded if self.position is None else embedded + self.position(positions)
 
 
 AutoConfig.register(SelfAttentionConfig.model_type, SelfAttentionConfig, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The parts of the family: attention, a layer, what is pooled, positions, normalisation."""
+"""Modules of the family: attention, layer, pooling, positions, normalisation."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def standardize(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
 
 
 class Standardize(nn.Module):
-    """`standardize` as a module, so that it can be found by what it reads and returns."""
+    """`standardize` as a module, so that capture can find it by its input and output."""
 
     def forward(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
         """(x - mean) / sd."""
@@ -40,18 +40,18 @@ class Standardize(nn.Module):
 def eager_attention_forward(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
-    """Attention as its formula reads; transformers and conoscope's capture find it by this name."""
+    """Attention by its formula, softmax(Q Kᵀ / √e) V; transformers and conoscope's capture find it by this name."""
     scores = query @ key.transpose(-1, -2) * kwargs["scaling"]
     weights = (scores if attention_mask is None else scores + attention_mask).softmax(-1)
     return (weights @ value).transpose(1, 2).contiguous(), weights
 
 
 class InProjection(nn.Linear):
-    """Queries, keys or values: drawn as torch's MultiheadAttention does, which draws the three as one (3d, d) matrix."""
+    """Projection to queries, keys or values, initialised as in torch's MultiheadAttention: all three as one (3d, d) matrix."""
 
 
 class SelfAttention(nn.Module):
-    """Queries, keys and values with bias, one softmax per head, an output projection with bias where there is one."""
+    """Multi-head self-attention: queries, keys and values with bias, and an optional output projection with bias."""
 
     is_causal = False
 
@@ -69,7 +69,7 @@ class SelfAttention(nn.Module):
         self.distance = nn.Embedding(2 * config.window + 1, width // self.heads) if relative else None
 
     def forward(self, x: Float[Tensor, "b t d"], mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """The mixed vectors, and the weights where the backend gives them."""
+        """The attention output, and the weights if the backend returns them."""
         heads = (*x.shape[:2], self.heads, -1)
         query, key, value = (each(x).view(heads).transpose(1, 2) for each in (self.query, self.key, self.value))
         attend: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(
@@ -80,12 +80,12 @@ class SelfAttention(nn.Module):
         return self.output(context.reshape(x.shape)), weights
 
     def _with_distances(self, query: Float[Tensor, "b h t e"], mask: Tensor | None) -> Float[Tensor, "b h t t"]:
-        """q_i · r_(j - i) / sqrt(e), which Shaw adds to the scores, laid over the mask."""
+        """q_i · r_(j - i) / sqrt(e), which Shaw adds to the scores, combined with the mask."""
         assert self.distance is not None
-        places = torch.arange(query.shape[2], device=query.device)
+        positions = torch.arange(query.shape[2], device=query.device)
         window: int = self.config.window
-        apart = (places - places[:, None]).clamp(-window, window) + window
-        bias: Tensor = (query @ self.distance.weight.T).gather(-1, apart.expand(*query.shape[:2], -1, -1)) * self.scaling
+        distances = (positions - positions[:, None]).clamp(-window, window) + window
+        bias: Tensor = (query @ self.distance.weight.T).gather(-1, distances.expand(*query.shape[:2], -1, -1)) * self.scaling
         if mask is None:
             return bias
         hidden = ~mask if mask.dtype == torch.bool else mask < _lowest(mask.dtype) / 2
@@ -93,12 +93,12 @@ class SelfAttention(nn.Module):
 
 
 def _lowest(dtype: torch.dtype) -> float:
-    """What stands for minus infinity in a mask: the lowest number of its type, and no lower than float32's."""
+    """The mask's value for minus infinity: the lowest number of its type, but not below float32's."""
     return max(torch.finfo(dtype).min, torch.finfo(torch.float32).min)
 
 
 class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]
-    """Attention f, a linear map with ReLU or nothing g, and one of five ways to put them beside the input."""
+    """One layer: attention f, feed g (linear with ReLU, or the identity), and one of five residual schemes."""
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]
         self.norm = self._norm(config)
 
     def forward(self, x: Float[Tensor, "b t d"], mask: Tensor | None, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """The layer's output, and the weights where the backend gives them."""
+        """The layer's output, and the weights if the backend returns them."""
         mixed, weights = self.attention(self.norm(x) if self.residual in ("course", "prenorm") else x, mask, **kwargs)
         return self._joined(x, mixed), weights
 
@@ -133,7 +133,7 @@ class SelfAttentionLayer(GradientCheckpointingLayer):  # type: ignore[misc]
 
 
 class Pooling(nn.Module):
-    """One vector of a text: its first token, its mean, or a sum that a question weighs."""
+    """Pooling to one vector a text: the first token, the mean, or a sum weighted by a query (called question)."""
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class Pooling(nn.Module):
         self.value = nn.Linear(width, width) if self.pool == "question-value" else nn.Identity()
 
     def forward(self, x: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b d"]:
-        """Pads count for nothing."""
+        """The pooled output; padding does not count."""
         if self.pool == "cls":
             return x[torch.arange(len(x), device=x.device), real.int().argmax(-1)]
         mean: Tensor = x.mul(real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp_min(1)

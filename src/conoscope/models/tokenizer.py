@@ -1,4 +1,4 @@
-"""A word-level tokenizer from the words of a corpus."""
+"""A word-level tokenizer built from the words of a corpus."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ PAD, UNKNOWN, CLS, SEPARATOR = SPECIAL = ("<pad>", "<unk>", "<cls>", "<sep>")
 
 
 def build_tokenizer(texts: Iterable[str], classifying: bool = True) -> PreTrainedTokenizerFast:
-    """Lower-cased words and punctuation marks, the most frequent first; <cls> before, where one classifies; <sep> in a pair."""
+    """A tokenizer of lower-cased words and punctuation marks, most frequent first; <cls> if `classifying`; <sep> in pairs."""
     tokenizer = Tokenizer(models.WordLevel({}, unk_token=UNKNOWN))
     tokenizer.normalizer, tokenizer.pre_tokenizer = NORMALIZER, WORDS
     counts = count_words(texts)

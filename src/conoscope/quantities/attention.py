@@ -14,7 +14,7 @@ ROWS = ("all", "cls", "cls_to_others")
 @quantity(reductions=("entropy", "classifying"))
 def attention_entropy(trace: Trace, row: str) -> Arrays | None:
     """Entropy of each sentence's rows: of all of them, of [CLS]'s, or of [CLS]'s with itself taken out."""
-    each = trace.look("entropy")
+    each = trace.reduction("entropy")
     if each is None or trace.visible is None:
         return None
     keys = trace.visible.expand_as(trace.batch.real)
@@ -32,7 +32,7 @@ def _cls_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "
     n = of_classifying(trace, keys[:, None].to(each.dtype))
     if with_itself:
         return normalized(of_classifying(trace, each), n)
-    weights, where = trace.look("classifying"), trace.batch.cls.clamp_min(0)
+    weights, where = trace.reduction("classifying"), trace.batch.cls.clamp_min(0)
     assert weights is not None
     others = weights.scatter(-1, where[:, None, None].expand(-1, weights.shape[1], 1), 0.0)
     return normalized(entropy_of(others / others.sum(-1, keepdim=True)), n - 1)

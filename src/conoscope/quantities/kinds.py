@@ -37,7 +37,7 @@ def one_hot(batch: Batch, dtype: torch.dtype) -> Shaped[Tensor, "b t k"]:
 
 def received_weights(trace: Trace) -> Float[Tensor, "b h t"] | None:
     """The mean over a text's real queries of the weight that each key is given."""
-    found = trace.look("received")
+    found = trace.reduction("received")
     return None if found is None else trace.memo("received", lambda: found[:, :, 0] / _length(trace.batch)[:, None])
 
 
@@ -61,7 +61,7 @@ def kind_norms(trace: Trace) -> Arrays | None:
 def summed_kind_norms(trace: Trace) -> Arrays | None:
     """Σ ‖Σ_h α f‖ over the keys of each kind, mean over queries, of each text: of the special tokens and of others drawn by
     hash, each of which stands for several."""
-    value, weights, batch = values_of(trace), trace.look("columns"), trace.batch
+    value, weights, batch = values_of(trace), trace.reduction("columns"), trace.batch
     if value is None or weights is None:
         return None
     at = drawn_keys(batch)
@@ -93,7 +93,7 @@ def transformed_ends(trace: Trace) -> Arrays | None:
 @quantity(reductions=("entropy", "band", "received"), run_options=("kinds",))
 def head_masses(trace: Trace) -> Arrays | None:
     """What HEADS names, and the mass of every kind, of each text and head."""
-    entropy, band, received = (trace.look(name) for name in ("entropy", "band", "received"))
+    entropy, band, received = (trace.reduction(name) for name in ("entropy", "band", "received"))
     if entropy is None or band is None or received is None:
         return None
     batch, length = trace.batch, _length(trace.batch)
@@ -116,7 +116,7 @@ def head_masses(trace: Trace) -> Arrays | None:
 @quantity(reductions=("paired",), sampled=True, sparse=True, run_options=("kinds",))
 def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
     """The weight that a query, drawn by hash, gives to a key, and the key's ‖f‖, by head; of some keys of each kind."""
-    weights, norms = trace.look("paired"), transformed_norms(trace)
+    weights, norms = trace.reduction("paired"), transformed_norms(trace)
     if weights is None or norms is None:
         return None
     batch = trace.batch

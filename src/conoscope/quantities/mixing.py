@@ -24,7 +24,7 @@ MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 @quantity(reductions=("band",), run_options=("kinds",))
 def mixing(trace: Trace, tokens: str) -> Arrays | None:
     """What MIXING names, of some tokens, and of which kind each is; NaN for what the layer does not have."""
-    band = trace.look("band")
+    band = trace.reduction("band")
     if band is None:
         return None
     at = _chosen(trace.batch, tokens)

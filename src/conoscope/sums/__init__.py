@@ -1,1 +1,1 @@
-"""Statistics that add up."""
+"""Statistics with +: they are updated per batch and merged across shards."""

@@ -1,7 +1,7 @@
-"""Waiting: arrays of several batches, laid one after the other until there is no more room.
+"""Batch buffer: concatenates the arrays of several batches until it is full.
 
-The room is allocated once. Many small arrays that live on between the large ones of a forward pass would leave its memory in
-pieces, and a process growing.
+Its memory is allocated once. Many small arrays kept between the large ones of a forward pass would fragment the memory, and the
+process would grow.
 """
 
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 from torch import Tensor
 
 ROOM = 2**14
-"""How many numbers may wait: these, or a fourth of what the sum holds, or four batches; eight times as many at the most."""
+"""Capacity in numbers: the largest of ROOM, a fourth of what the sum holds, and four batches; at most 8 ROOM."""
 
 
 class BatchBuffer:
-    """Arrays with the items first; what is no tensor is the same for all items."""
+    """Buffer of arrays with the items along the first axis; a value that is not a tensor is the same for all items."""
 
     def __init__(self) -> None:
         self._buffers: list[Any] | None = None
@@ -21,7 +21,7 @@ class BatchBuffer:
         self._numbers = self._capacity = self._taken = 0
 
     def take(self, arrays: tuple[Any, ...]) -> bool:
-        """Lay these after the others, if there is room."""
+        """Append these arrays and return True; return False if there is no room."""
         if self._buffers is None:
             return False
         count = arrays[self._tensors[0]].shape[0]
@@ -33,18 +33,18 @@ class BatchBuffer:
         return True
 
     def leave(self) -> tuple[Any, ...] | None:
-        """All that waits, valid until the next is taken; None for nothing."""
+        """Empty the buffer and return its arrays, valid until the next `take`; None if it is empty."""
         taken, self._taken = self._taken, 0
         if self._buffers is None or not taken:
             return None
         return tuple(buffer[:taken] if isinstance(buffer, Tensor) else buffer for buffer in self._buffers)
 
     def make_room(self, arrays: tuple[Any, ...], held: int) -> None:
-        """Room for arrays such as these, where a sum holds so many numbers; none for those that would fill it at once."""
-        of_item = sum(array.shape[1:].numel() for array in arrays if isinstance(array, Tensor))
-        numbers = of_item * _count(arrays)
+        """Allocate memory for arrays of this shape, for a sum of `held` numbers; none if one batch would fill it."""
+        per_item = sum(array.shape[1:].numel() for array in arrays if isinstance(array, Tensor))
+        numbers = per_item * _count(arrays)
         room = min(max(ROOM, held // 4, 4 * numbers), 8 * ROOM)
-        capacity = room // max(1, of_item)
+        capacity = room // max(1, per_item)
         if capacity > self._capacity and numbers < room:
             self._capacity = capacity
             self._buffers = [_room_for(array, capacity) for array in arrays]

@@ -1,4 +1,4 @@
-"""Samples and other statistics that are no plain sums: items chosen by hash, one number for all, a statistic per key."""
+"""Statistics that are not plain sums: samples of items by hash, constants, one statistic per key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,17 @@ from torch import Tensor
 from conoscope.sums.statistics import Statistic, empty
 
 NAME_BYTES = 64
-"""The longest name of an item, in UTF-8; of a longer one the middle is left out."""
+"""Maximum length of an item's name in UTF-8; a longer name loses its middle."""
 BEGINNING_BYTES = 128
-"""How much of an item's text is kept beside its name, where it is."""
+"""How many bytes of an item's text are kept after its name, if any."""
 
 
 @dataclass(frozen=True)
 class Sample(Statistic):
-    """Of each group the `size` items with the smallest rank, and of the groups the `most` with the smallest number.
+    """The `size` items of smallest rank in each group, for the `most` groups of smallest number.
 
-    With ranks that are hashes of the item's name this is a uniform sample, complete while a group has no more than
-    `size`, and the same one however the corpus was cut. Items stand in the order of group and rank; those of equal rank
-    in the order of their values.
+    If ranks are hashes of the items' names, this is a uniform sample. It is complete while a group has at most `size` items, and
+    it does not depend on how the corpus was split. Items are sorted by group, then rank; items of equal rank by their values.
     """
 
     limits: Int[Tensor, " m"] = empty(0, dtype=torch.int64)
@@ -43,7 +42,7 @@ class Sample(Statistic):
         size: int,
         most: int,
     ) -> Self:
-        """The smallest of the first axis."""
+        """Sample of the items along the first axis."""
         return cls(torch.tensor((size, most), device=groups.device), groups, ranks, values, names)._chosen()
 
     def __add__(self, other: Self) -> Self:
@@ -54,9 +53,9 @@ class Sample(Statistic):
         if not len(other.groups):
             return self
         groups, ranks, values = (torch.cat((getattr(self, name), getattr(other, name))) for name in ("groups", "ranks", "values"))
-        # A sample of an earlier version may hold names alone where this one holds the beginnings of texts as well.
+        # A sample of an earlier version may hold only names, while this one also holds the beginnings of texts.
         width = max(self.names.shape[1], other.names.shape[1])
-        names = [torch.nn.functional.pad(found, (0, width - found.shape[1])) for found in (self.names, other.names)]
+        names = [torch.nn.functional.pad(rows, (0, width - rows.shape[1])) for rows in (self.names, other.names)]
         return type(self)(self.limits, groups, ranks, values, torch.cat(names))._chosen()
 
     def _chosen(self) -> Self:
@@ -64,7 +63,7 @@ class Sample(Statistic):
         return type(self)(self.limits, self.groups[chosen], self.ranks[chosen], self.values[chosen], self.names[chosen])
 
     def admits(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"]) -> Bool[Tensor, " n"]:
-        """Which of some items could still enter: what is left out here would be dropped by +."""
+        """Which items could still enter the sample: + would drop all others."""
         if not len(self.groups):
             return torch.ones_like(ranks, dtype=torch.bool)
         size, most = self.limits.tolist()
@@ -76,13 +75,13 @@ class Sample(Statistic):
         return torch.where(new, room, ranks <= worst[place])
 
     def entering(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"], limits: Sequence[int]) -> Int[Tensor, " m"]:
-        """Which of some items could still enter, no more of them than a sample of these limits keeps."""
+        """Indices of the items that could still enter, at most as many as a sample with these limits keeps."""
         admitted = self.admits(groups, ranks).nonzero()[:, 0]
         return admitted[choose(groups[admitted], ranks[admitted], limits)]
 
     @cached_property
     def mark(self) -> tuple[int, ...]:
-        """What tells samples of other items apart: those of all layers have the same."""
+        """A key that differs for samples of different items; the samples of all layers share it."""
         return (len(self.ranks), int(self.ranks.sum()), int(self.groups.sum()))
 
     def texts(self) -> list[str]:
@@ -90,7 +89,7 @@ class Sample(Statistic):
         return _texts_of(self.names[:, :NAME_BYTES])
 
     def beginnings(self) -> list[str]:
-        """The beginnings of the items' texts; empty where none were kept."""
+        """The beginnings of the items' texts; empty strings if none were kept."""
         return _texts_of(self.names[:, NAME_BYTES:])
 
 
@@ -99,12 +98,12 @@ def _texts_of(rows: UInt8[Tensor, "n w"]) -> list[str]:
 
 
 def no_names(count: int, device: torch.device) -> UInt8[Tensor, "n w"]:
-    """Rows for items that need no name."""
+    """Empty names, for items that need none."""
     return torch.zeros(count, NAME_BYTES, dtype=torch.uint8, device=device)
 
 
 def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
-    """Texts as rows of bytes, which a sample can keep."""
+    """Names as rows of UTF-8 bytes, which a sample can keep."""
     rows = np.zeros((len(texts), NAME_BYTES), dtype=np.uint8)
     for row, text in zip(rows, texts, strict=True):
         whole = text.encode("utf-8", "replace")
@@ -116,10 +115,10 @@ def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
 
 
 def beginnings_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
-    """The beginnings of texts as rows of bytes, white space as single spaces; what is cut off leaves an ellipsis."""
+    """The beginnings of texts as rows of UTF-8 bytes, white space as single spaces; a cut text ends in an ellipsis."""
     rows = np.zeros((len(texts), BEGINNING_BYTES), dtype=np.uint8)
     for row, text in zip(rows, texts, strict=True):
-        # Each character takes a byte at least: what is further on cannot be kept.
+        # A character takes at least one byte, so later ones cannot fit.
         whole = " ".join(text[: 4 * BEGINNING_BYTES].split()).encode("utf-8", "replace")
         if len(whole) > BEGINNING_BYTES:
             whole = (whole[: BEGINNING_BYTES - 3].decode("utf-8", "ignore") + "…").encode()
@@ -133,7 +132,7 @@ def choose(
     limits: Sequence[int],
     values: Float[Tensor, "n d"] | None = None,
 ) -> Int[Tensor, " m"]:
-    """Which items a sample of these limits (`size`, `most`) keeps, in its order; equal ranks by `values`."""
+    """Indices of the items that a sample with these limits (`size`, `most`) keeps, in its order; equal ranks by `values`."""
     size, most = limits
     group, rank = groups.cpu().numpy(), ranks.cpu().numpy()
     order = np.lexsort((rank, group))
@@ -149,13 +148,13 @@ def choose(
 
 @dataclass(frozen=True)
 class Constant(Statistic):
-    """Numbers that are the same for every item but for rounding, such as those of the weights: + keeps one of them."""
+    """Numbers that are equal for all items up to rounding, such as those of the model's weights: + keeps one operand."""
 
     value: Float[Tensor, "*s"] = empty(0)
 
     @classmethod
     def of(cls, value: Float[Tensor, "*s"]) -> Self:
-        """These numbers."""
+        """The numbers in float64."""
         return cls(value.double())
 
     def __add__(self, other: Self) -> Self:
@@ -170,7 +169,7 @@ class ByKey(Statistic):
 
     @classmethod
     def of(cls, keys: Sequence[str], kind: type[Statistic], *arrays: Any) -> Self:
-        """One statistic of `kind` for each key, of the items that have it; what is no tensor goes to each as it is."""
+        """One statistic of `kind` for each key, over the items with that key; arguments that are not tensors go to each."""
         where: dict[str, list[int]] = {}
         for position, key in enumerate(keys):
             where.setdefault(key, []).append(position)
@@ -181,7 +180,7 @@ class ByKey(Statistic):
         return type(self)({**self.parts, **shared})
 
     def state(self) -> dict[str, Tensor]:
-        """Every part's numbers, under the part's kind and key."""
+        """All tensors of all parts, keyed by the part's kind, the field and the part's key."""
         return {
             f"{type(part).__name__}/{name}/{key}": tensor
             for key, part in sorted(self.parts.items())
@@ -190,7 +189,7 @@ class ByKey(Statistic):
 
     @classmethod
     def restore(cls, state: Mapping[str, Tensor]) -> Self:
-        """The statistic that had this state."""
+        """The statistic with this state."""
         grouped: dict[tuple[str, str], dict[str, Tensor]] = {}
         for path, tensor in state.items():
             kind, name, key = path.split("/", 2)

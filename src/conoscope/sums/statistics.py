@@ -1,12 +1,12 @@
-"""Statistics: frozen sums, and +.
+"""Statistics: frozen sums with +.
 
 The law, for every statistic S, any cut of the items and any order:
 
     S.of(a ++ b) == S.of(a) + S.of(b)      + is associative and commutative      S() is its zero
 
 to 1e-12 relative, counts and samples exactly. Items lie along the first axis; the axes between it and a vector's
-coordinates (heads, say) are kept. Sums are float64; within one batch they are taken in the model's own precision,
-at least float32. `keep` says which items count.
+coordinates (heads, for example) are kept. Sums are float64; within one batch they are computed in the model's own precision,
+at least float32. `keep` is a mask of the items that count.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from conoscope.sums.numeric import at_least_single
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float64) -> Any:
-    """A field that is zero in the empty statistic."""
+    """A dataclass field that is zero in the empty statistic."""
     return field(default_factory=lambda: torch.zeros(shape, dtype=dtype))
 
 
@@ -39,7 +39,7 @@ BLOCKS = 4
 
 
 class Statistic(ABC):
-    """Sums of some items. Subclasses are frozen dataclasses, and plain addition of their fields is their +."""
+    """Base class of sums over items. Subclasses are frozen dataclasses; by default + adds field by field."""
 
     kinds: ClassVar[dict[str, type["Statistic"]]] = {}
 
@@ -55,12 +55,12 @@ class Statistic(ABC):
         return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Tensor]:
-        """Every number of it, by name, as tensors: what is saved."""
+        """All fields as tensors by name, for saving."""
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def restore(cls, state: Mapping[str, Tensor]) -> Self:
-        """The statistic that had this state."""
+        """The statistic with this state."""
         return cls(**state)
 
     @property
@@ -69,13 +69,13 @@ class Statistic(ABC):
         return sum(tensor.numel() for tensor in self.state().values())
 
     def to(self, device: torch.device) -> Self:
-        """The same sums on another device."""
+        """The same statistic on another device."""
         return self.restore({name: tensor.to(device) for name, tensor in self.state().items()})
 
 
 @dataclass(frozen=True)
 class Directions(Statistic):
-    """Σ of unit vectors, Σ of vectors, how many they were, and how many zero vectors were left out of all three."""
+    """Σ of unit vectors, Σ of vectors, their count, and the number of zero vectors, which the first three exclude."""
 
     units: Float[Tensor, "*s d"] = _zero()
     vectors: Float[Tensor, "*s d"] = _zero()
@@ -84,9 +84,9 @@ class Directions(Statistic):
 
     @classmethod
     def of(cls, x: Float[Tensor, "n *#s d"], keep: Bool[Tensor, "n *s"] | None = None) -> Self:
-        """Sums over the first axis; all vectors count where `keep` is not given."""
+        """Sums over the first axis; without `keep` all vectors count."""
         keep = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device) if keep is None else keep
-        # As one product of matrices with the items inside, both sides laid out for it: an einsum copies every head's part.
+        # One matrix product over the items, both factors in the layout it needs: an einsum would copy each head's part.
         x, keep = at_least_single(x).movedim(0, -2), keep.movedim(0, -1)
         norms = torch.linalg.vector_norm(x, dim=-1)
         counts = keep & (norms > 0)
@@ -95,25 +95,25 @@ class Directions(Statistic):
         return cls(units, vectors, counts.sum(-1), (keep & (norms == 0)).sum(-1))
 
     def total(self) -> Self:
-        """The sums over the first of the axes that were kept."""
+        """The sums over the first kept axis."""
         return type(self)(*(getattr(self, f.name).sum(0) for f in fields(self)))
 
     @property
     def unit(self) -> Float[Tensor, "*s d"]:
-        """The mean direction; zero where there is none."""
-        found: Tensor = torch.nn.functional.normalize(self.units, dim=-1)
-        return found
+        """The mean direction as a unit vector; zero if the sum is zero."""
+        direction: Tensor = torch.nn.functional.normalize(self.units, dim=-1)
+        return direction
 
     @property
     def sim(self) -> Float[Tensor, "*s"]:
-        """Mean cosine of the pairs: (‖Σu‖² - n) / (n (n - 1)); NaN where there are no pairs."""
+        """Mean pairwise cosine: (‖Σu‖² - n) / (n (n - 1)); NaN if there are no pairs."""
         n = self.count.double()
         return ((self.units.square().sum(-1) - n) / (n * (n - 1))).where(n > 1, torch.nan)
 
 
 @dataclass(frozen=True)
 class Gram(Statistic):
-    """Σ x xᵀ, Σ x, the number of vectors, and how much of the first may be rounding, of the sums or of the vectors."""
+    """Σ x xᵀ, Σ x, the number of vectors, and a bound on the rounding error in Σ x xᵀ, of the sums or of the vectors."""
 
     products: Float[Tensor, "*s d d"] = _zero()
     vectors: Float[Tensor, "*s d"] = _zero()
@@ -122,8 +122,8 @@ class Gram(Statistic):
 
     @classmethod
     def of(cls, x: Float[Tensor, "n *#s d"], keep: Bool[Tensor, "n *s"] | None = None) -> Self:
-        """Sums over the first axis; all vectors count where `keep` is not given."""
-        # In double: products in single lose what is small beside a common direction or a huge coordinate.
+        """Sums over the first axis; without `keep` all vectors count."""
+        # In float64: float32 products lose what is small beside a common direction or a huge coordinate.
         kept = (x if keep is None else x * keep[..., None]).double()
         count = torch.full(kept.shape[1:-1], len(kept), device=x.device) if keep is None else keep.sum(0)
         products = _squared(kept)
@@ -132,31 +132,32 @@ class Gram(Statistic):
 
     @cached_property
     def spectrum(self) -> Float[Tensor, "*s d"]:
-        """The singular values of the vectors as rows of a matrix, largest first; what is rounding is 0, and so is what is
-        beyond the number of vectors."""
+        """Singular values of the matrix whose rows are the vectors, largest first; values below the rounding error, and beyond
+        the number of vectors, are 0."""
         squares: Tensor = torch.linalg.eigvalsh(self.products).flip(-1)
         width = squares.shape[-1]
-        there = (squares > self.rounding[..., None]) & (torch.arange(width, device=squares.device) < self.count[..., None])
-        return squares.where(there, 0.0).sqrt()
+        significant = squares > self.rounding[..., None]
+        within_count = torch.arange(width, device=squares.device) < self.count[..., None]
+        return squares.where(significant & within_count, 0.0).sqrt()
 
 
 def _squared(x: Float[Tensor, "n *s d"]) -> Float[Tensor, "*s d d"]:
-    """Σ x xᵀ over the first axis: of wide vectors, only one side of the diagonal, in blocks."""
+    """Σ x xᵀ over the first axis; for wide vectors only one side of the diagonal is computed, in blocks."""
     x = x.movedim(0, -2)
     width = x.shape[-1]
     if width < BLOCKS * 64:
         return x.mT @ x
-    found = x.new_empty((*x.shape[:-2], width, width))
+    products = x.new_empty((*x.shape[:-2], width, width))
     for start in range(0, width, step := -(-width // BLOCKS)):
         block = slice(start, start + step)
-        found[..., block, start:] = x[..., block].mT @ x[..., start:]
-        found[..., start:, block] = found[..., block, start:].mT
-    return found
+        products[..., block, start:] = x[..., block].mT @ x[..., start:]
+        products[..., start:, block] = products[..., block, start:].mT
+    return products
 
 
 @dataclass(frozen=True)
 class Moments(Statistic):
-    """How many numbers, their mean, and Σ (x - mean)²; numbers that are not defined (NaN) are counted apart."""
+    """Count, mean and Σ (x - mean)² of some numbers; undefined numbers (NaN) are counted separately."""
 
     count: Int[Tensor, "*s"] = _none()
     mean: Float[Tensor, "*s"] = _zero()
@@ -182,24 +183,24 @@ class Moments(Statistic):
 
     @property
     def sd(self) -> Float[Tensor, "*s"]:
-        """The standard deviation, with n - 1; NaN for fewer than two numbers."""
+        """The standard deviation with n - 1; NaN for fewer than two numbers."""
         return (self.scatter / (self.count - 1)).where(self.count > 1, torch.nan).sqrt()
 
 
 @dataclass(frozen=True)
 class Range(Statistic):
-    """The smallest and the largest of some numbers; numbers that are not defined (NaN) do not count."""
+    """Minimum and maximum of some numbers; undefined numbers (NaN) do not count."""
 
     low: Float[Tensor, "*s"] = field(default_factory=lambda: torch.tensor(torch.inf, dtype=torch.float64))
     high: Float[Tensor, "*s"] = field(default_factory=lambda: torch.tensor(-torch.inf, dtype=torch.float64))
 
     @classmethod
     def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *s"]) -> Self:
-        """Over the first axis; without items, an infinity."""
+        """Minimum and maximum over the first axis; infinite without items."""
         if not len(x):
             return cls()
-        there = keep & ~x.isnan()
-        ends = x.where(there, torch.inf).amin(0), x.where(there, -torch.inf).amax(0)
+        defined = keep & ~x.isnan()
+        ends = x.where(defined, torch.inf).amin(0), x.where(defined, -torch.inf).amax(0)
         return cls(*(end.double() for end in ends))
 
     def __add__(self, other: Self) -> Self:
@@ -208,14 +209,14 @@ class Range(Statistic):
 
 @dataclass(frozen=True)
 class Counts(Statistic):
-    """How often each of some whole numbers came."""
+    """How often each whole number occurs."""
 
     keys: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
     counts: Int[Tensor, " k"] = empty(0, dtype=torch.int64)
 
     @classmethod
     def of(cls, keys: Int[Tensor, " n"], keep: Bool[Tensor, " n"]) -> Self:
-        """Of those that count."""
+        """Counts of the kept keys."""
         return cls(*keys[keep].unique(return_counts=True))
 
     def __add__(self, other: Self) -> Self:
@@ -226,7 +227,7 @@ class Counts(Statistic):
 
 @dataclass(frozen=True)
 class Covariance(Statistic):
-    """How many vectors, their mean, and Σ (x - mean) (x - mean)ᵀ: as Moments, of vectors."""
+    """Count, mean and Σ (x - mean) (x - mean)ᵀ of some vectors: Moments for vectors."""
 
     count: Int[Tensor, "*s"] = _none()
     mean: Float[Tensor, "*s d"] = _zero()
@@ -237,8 +238,8 @@ class Covariance(Statistic):
         """Sums over the first axis."""
         x, weights, count = x.double(), keep.double(), keep.sum(0)
         mean = (x * weights[..., None]).sum(0) / count.clamp_min(1)[..., None]
-        apart = (x - mean) * weights[..., None]
-        return cls(count, mean, _squared(apart))
+        centred = (x - mean) * weights[..., None]
+        return cls(count, mean, _squared(centred))
 
     def __add__(self, other: Self) -> Self:
         count = self.count + other.count
@@ -250,16 +251,16 @@ class Covariance(Statistic):
 
 @dataclass(frozen=True)
 class Histogram(Statistic):
-    """How many numbers fell below the first of equally spaced edges, between each two, and at or above the last."""
+    """How many numbers lie below the first of equally spaced edges, between each two, and at or above the last."""
 
     edges: Float[Tensor, " m"] = empty(0)
     counts: Int[Tensor, "*s bins"] = _none()
 
     @classmethod
     def of(cls, x: Float[Tensor, "n *s"], keep: Bool[Tensor, "n *#s"], first: float, step: float, edges: int) -> Self:
-        """Counts over the first axis; a number that is not defined (NaN) counts nowhere."""
+        """Counts over the first axis; undefined numbers (NaN) are in no bin."""
         cells, bins = x.shape[1:].numel(), edges + 1
-        # The last place of all is for what does not count. Cutting off fractions rounds down, where no number is negative.
+        # One extra bin at the end takes what does not count. `long` truncates, which rounds down since no number is negative.
         places = (x - first).mul_(1 / step).add_(1).clamp_(0, edges).nan_to_num_(nan=-1.0).long()
         keep = keep.reshape(keep.shape + (1,) * (x.ndim - keep.ndim))
         counted = torch.where(
