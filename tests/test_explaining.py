@@ -22,7 +22,7 @@ from conoscope.capture.trace import Trace
 from conoscope.common.errors import MeasureError, ModelError
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.explaining import METHODS, Explaining, explain
-from conoscope.explaining.base import asked
+from conoscope.explaining.base import request
 from conoscope.explaining.chance import random_scores
 from conoscope.explaining.flow import flows_to_inputs
 from conoscope.explaining.passes import Passes, readers_of
@@ -40,7 +40,7 @@ def loaded(name: str, tokenizer: LoadedModel) -> LoadedModel:
 
 
 def scores(model: LoadedModel, batch: Batch, *names: str) -> dict[str, Tensor]:
-    maps = [asked(name) for name in names]
+    maps = [request(name) for name in names]
     with Passes(model, maps) as passes:
         passed = passes(batch)
         return {wanted.name: wanted.scores(passed) for wanted in maps}

@@ -14,7 +14,8 @@ from conoscope.common.errors import ConoscopeError, CorpusError, MeasureError, M
 from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.explaining import Explaining, Judging, explain, faithfulness, plausibility
-from conoscope.explaining.base import METHODS, asked
+from conoscope.explaining.base import METHODS
+from conoscope.explaining.base import request as method_request
 from conoscope.measures import CATALOGUE, request
 from conoscope.measuring.gates import thresholds
 from conoscope.measuring.pipeline import Options, _run_options, measure
@@ -41,7 +42,7 @@ def test_a_maps_option_that_is_given_twice_is_refused(name: str) -> None:
     for key, values in METHODS[name].choices.items():
         value = {"N": "3"}.get(values[0], values[0])
         with pytest.raises(MeasureError, match=f"the map {name} is given the option '{key}' twice; give it once"):
-            asked(f"{name}:{key}={value},{key}={value}")
+            method_request(f"{name}:{key}={value},{key}={value}")
 
 
 def test_a_name_that_is_given_twice_is_refused(

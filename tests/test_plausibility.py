@@ -17,7 +17,7 @@ from conoscope.common.errors import ConoscopeError, CorpusError, DataError, Meas
 from conoscope.common.resampling import weightings
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.explaining import Erasing, Explaining, Judging, explain, plausibility, write_explanations
-from conoscope.explaining.metrics import THRESHOLDS, Agreement
+from conoscope.explaining.metrics import THRESHOLDS, PlausibilityMetrics
 from conoscope.explaining.ranking import Ranking
 from conoscope.explaining.scorefiles import read_scores
 from conoscope.explaining.selecting import Selection, minmax, softmax_rescale
@@ -69,8 +69,8 @@ def test_a_weight_is_so_many_copies_of_a_word() -> None:
 def test_both_averages_are_their_definitions(normalize: str) -> None:
     sentences = some_sentences()
     how = {"minmax": minmax, "softmax_rescale": softmax_rescale, "none": lambda x: x}[normalize]
-    agreement = Agreement(sentences, Judging(normalize=normalize))
-    values = {key: float(value[0]) for key, value in agreement.values(np.ones((1, len(sentences)))).items()}
+    metrics = PlausibilityMetrics(sentences, Judging(normalize=normalize))
+    values = {key: float(value[0]) for key, value in metrics.values(np.ones((1, len(sentences)))).items()}
     scores, marked = np.concatenate([how(s) for s, _ in sentences]), np.concatenate([m for _, m in sentences])
     chosen = np.concatenate([minmax(s) >= 0.5 for s, _ in sentences])
     expected = {
@@ -88,10 +88,10 @@ def test_both_averages_are_their_definitions(normalize: str) -> None:
     assert {metric: values[metric, "micro"] for metric in expected} == pytest.approx(expected)
     defined = [(how(s), m) for s, m in sentences if m.any() and not m.all()]
     assert values["auroc", "macro"] == pytest.approx(np.mean([roc_auc_score(m, s) for s, m in defined]))
-    assert agreement.counts()["auroc", "macro"] == (len(defined), len(sentences) - len(defined))
+    assert metrics.counts()["auroc", "macro"] == (len(defined), len(sentences) - len(defined))
     marked_some = [(minmax(s) >= 0.5, m) for s, m in sentences if m.any()]
     assert values["recall", "macro"] == pytest.approx(np.mean([recall_score(m, c) for c, m in marked_some]))
-    curve = agreement.curve()
+    curve = metrics.curve()
     assert curve["recall"][0] == pytest.approx((marked & (scores >= 0)).sum() / marked.sum())
 
 
@@ -99,10 +99,10 @@ def test_resampling_sentences_is_judging_the_sentences_that_were_drawn() -> None
     sentences = some_sentences(1)
     weights = next(weightings(len(sentences), 5, 100))
     assert (weights.sum(1) == len(sentences)).all()
-    found = Agreement(sentences, Judging()).values(weights)
+    found = PlausibilityMetrics(sentences, Judging()).values(weights)
     for row, copies in enumerate(weights.astype(int)):
         drawn = [sentence for sentence, times in zip(sentences, copies, strict=True) for _ in range(times)]
-        again = Agreement(drawn, Judging()).values(np.ones((1, len(drawn))))
+        again = PlausibilityMetrics(drawn, Judging()).values(np.ones((1, len(drawn))))
         for key, values in found.items():
             assert values[row] == pytest.approx(float(again[key][0]), nan_ok=True), key
 
@@ -228,7 +228,7 @@ def test_words_without_a_score_are_left_out_and_counted(pure: LoadedModel) -> No
         ('{"scores": [1, 2]}', 'neither "id" nor "text" says of which example'),
         ('{"id": "1", "scores": [1, 2]}\n{"id": "1", "scores": [1, 2]}', "stand on line 1 already"),
         ("nonsense", "not JSON"),
-        ('{"id": "other", "scores": [1, 2]}', "the map bad has no score of any sentence of examples that is judged"),
+        ('{"id": "other", "scores": [1, 2]}', "the map bad has no score for any evaluated sentence of examples"),
         ('{"id": "1", "maps": {"random": [1, 2]}}', "random of .* is the name of another map too"),
         ("", "has no scores; give JSON lines"),
     ],

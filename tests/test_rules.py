@@ -14,7 +14,7 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.trace import PooledOutput
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import Judging, plausibility
-from conoscope.explaining.metrics import Agreement
+from conoscope.explaining.metrics import PlausibilityMetrics
 from conoscope.explaining.selecting import Selection
 from conoscope.measures import request
 from conoscope.measures.correlation import ranks, spearman
@@ -183,7 +183,7 @@ MARKED = (np.array([0.9, 0.1, 0.5]), np.array([True, False, False]))
 
 
 def test_what_metrics_are_where_nothing_is_marked() -> None:
-    chosen = Agreement([UNMARKED], Judging(sentences="all")).alone
+    chosen = PlausibilityMetrics([UNMARKED], Judging(sentences="all")).alone
     assert {name: float(value[0]) for name, value in chosen.items()} == pytest.approx(
         {
             "precision": 0, "f1": 0, "iou": 0, "density": 0, "iou_both_classes": 1 / 6,
@@ -191,14 +191,14 @@ def test_what_metrics_are_where_nothing_is_marked() -> None:
         },
         nan_ok=True,
     )  # fmt: skip
-    none = Agreement([UNMARKED], Judging(sentences="all", binary="top")).alone
+    none = PlausibilityMetrics([UNMARKED], Judging(sentences="all", binary="top")).alone
     assert {name for name, value in none.items() if not math.isnan(value[0])} == {"density"}
 
 
 def test_all_sentences_count_those_without_a_mark_as_false_alarms() -> None:
-    agreement = Agreement([MARKED, UNMARKED], Judging(sentences="all"))
-    values = {key: float(value[0]) for key, value in agreement.values(np.ones((1, 2))).items()}
-    counts = agreement.counts()
+    metrics = PlausibilityMetrics([MARKED, UNMARKED], Judging(sentences="all"))
+    values = {key: float(value[0]) for key, value in metrics.values(np.ones((1, 2))).items()}
+    counts = metrics.counts()
     assert values["precision", "macro"] == pytest.approx((1 / 2 + 0) / 2)
     assert counts["precision", "macro"] == (2, 0)
     assert values["precision", "micro"] == pytest.approx(1 / 4)

@@ -1,10 +1,10 @@
-"""Explaining: maps that say how much each word of a text counts, and how far to believe them.
+"""Explaining: attribution maps (a score for each word of a text), their plausibility and their faithfulness.
 
 >>> from conoscope.explaining import explain
 >>> for explanation in explain("runs/pure", "bistro:test", ["attention", "rollout"]): ...
 """
 
-from conoscope.explaining import attention, chance, flow, gradients, rollouts  # noqa: F401  they enter their maps
+from conoscope.explaining import attention, chance, flow, gradients, rollouts  # noqa: F401  registers their methods
 from conoscope.explaining.base import METHODS, described
 from conoscope.explaining.erasing import Erasing
 from conoscope.explaining.faithfulness import faithfulness

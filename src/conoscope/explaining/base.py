@@ -1,4 +1,4 @@
-"""Method: a named way to say how much each token of a text counts; what it needs of a pass over a batch, and its options."""
+"""Method: a named attribution method, which scores each token of a text; what it needs from a forward pass, and its options."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +15,11 @@ from conoscope.common.options import options_of, read_options
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """What one pass over a batch left for the methods.
+    """The outputs of one forward pass over a batch that the methods read.
 
-    `logits` are there for a classifier. `readers` says from which tokens a map is read: 1 at the one that is classified
-    from, 1/n at every real one where the model takes their mean. `matrices` holds a (query, key) matrix for each layer, by
-    kind (see `matrices.py`); both are there where a method asked for matrices.
+    `logits`: None where the model is no classifier. `readers`: the weight of each token's row when a map is read: 1 at the token
+    that the classifier reads, 1/n at each real token where the model takes their mean. `matrices`: by kind (see `matrices.py`),
+    one (query, key) matrix a layer. `readers` and `matrices` are filled only if a method needs matrices.
     """
 
     module: PreTrainedModel
@@ -29,11 +29,11 @@ class ForwardPass:
     matrices: Mapping[str, Sequence[Float[Tensor, "b t t"]]]
 
     def layers(self, kind: str) -> Sequence[Float[Tensor, "b t t"]]:
-        """A matrix for each layer, the first layer first."""
+        """One matrix a layer, from the first layer to the last."""
         return self.matrices[kind]
 
     def read(self, matrix: Float[Tensor, "b t t"]) -> Float[Tensor, "b t"]:
-        """The row of the token that is classified from, or the mean over the rows."""
+        """The row of the token that the classifier reads, or the mean over the real rows."""
         assert self.readers is not None
         return (self.readers.to(matrix.dtype)[:, None] @ matrix)[:, 0]
 
@@ -43,7 +43,10 @@ Compute = Callable[..., Float[Tensor, "b t"]]
 
 @dataclass(frozen=True)
 class Method:
-    """A named function of a pass: the kinds of matrices it needs, its options (the first value is the default), its source."""
+    """An attribution method: a named function of a forward pass.
+
+    `needs`: the kinds of matrices it reads. `choices`: the values of each option, the default first. `source`: the paper.
+    """
 
     name: str
     compute: Compute
@@ -61,46 +64,49 @@ METHODS: dict[str, Method] = {}
 
 
 def explains(source: str, *needs: str, **choices: tuple[str, ...]) -> Callable[[Compute], Compute]:
-    """Enter a function into METHODS under its own name."""
+    """Decorator that registers a function in METHODS under its own name."""
 
-    def enter(compute: Compute) -> Compute:
+    def register(compute: Compute) -> Compute:
         name = compute.__name__.removesuffix("_map")
         METHODS[name] = Method(name, compute, needs, choices, source)
         return compute
 
-    return enter
+    return register
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A method with its options chosen, as in `attention` or `attention:layer=1`; `name` is what was written."""
+class Request:
+    """A method with its options chosen, as in `attention` or `attention:layer=1`; `name` is that text."""
 
     name: str
     method: Method
     options: Mapping[str, str]
 
-    def scores(self, passed: ForwardPass) -> Float[Tensor, "b t"]:
-        """One score for each token; NaN on pads. Refused where one is no number: slopes overflow where answers do not."""
-        found, real = self.method.compute(passed, **self.options), passed.batch.real
-        sound = (found.isfinite() | ~real).all(-1)
-        if not bool(sound.all()):
-            which, example = f"{self.name} of {type(passed.module).__name__}", passed.batch.ids[int((~sound).nonzero()[0])]
-            raise OverflowedError.of(which, example, passed.module.dtype)
-        return found.masked_fill(~real, math.nan)
+    def scores(self, forward: ForwardPass) -> Float[Tensor, "b t"]:
+        """One score a token; NaN on pads.
+
+        Raises OverflowedError if a score is not finite: gradients can overflow where logits do not.
+        """
+        scores, real = self.method.compute(forward, **self.options), forward.batch.real
+        finite = (scores.isfinite() | ~real).all(-1)
+        if not bool(finite.all()):
+            which, example = f"{self.name} of {type(forward.module).__name__}", forward.batch.ids[int((~finite).nonzero()[0])]
+            raise OverflowedError.of(which, example, forward.module.dtype)
+        return scores.masked_fill(~real, math.nan)
 
 
-def asked(text: str) -> Asked:
-    """The method and options that a text such as `attention:layer=1` asks for."""
+def request(text: str) -> Request:
+    """The method and options that a text such as `attention:layer=1` names."""
     name, _, given = text.partition(":")
     if name not in METHODS:
         raise MeasureError(f"no map {name!r}; known maps: {one_of(METHODS)}")
     method = METHODS[name]
-    usual = {key: values[0] for key, values in method.choices.items()}
-    return Asked(text, method, {**usual, **read_options(f"the map {name}", given, method.choices)})
+    defaults = {key: values[0] for key, values in method.choices.items()}
+    return Request(text, method, {**defaults, **read_options(f"the map {name}", given, method.choices)})
 
 
 def layer_of(matrices: Sequence[Float[Tensor, "b t t"]], layer: str) -> Float[Tensor, "b t t"]:
-    """The matrix of a layer: the last one, or by number from 1."""
+    """The matrix of one layer: `last`, or a number that counts from 1."""
     number = len(matrices) if layer == "last" else int(layer)
     if number > len(matrices):
         raise MeasureError(f"no layer {number} to take a map from: the model has {len(matrices)}; count from 1, or say last")

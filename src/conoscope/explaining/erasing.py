@@ -1,4 +1,4 @@
-"""Erasing: texts without the words that a map puts first, and with those alone, and what a model says of them."""
+"""Erasing: texts without a map's top words, and with those alone, and the model's predictions for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ Key = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Erasing:
-    """How words are erased: removed from the text, or replaced by the token that stands for a hidden or unknown word."""
+    """Options of `faithfulness()`: whether words are removed, or replaced by the mask token (without one, the unknown token); and
+    the number of bootstrap resamples."""
 
     erase: str = "remove"
     resamples: int = RESAMPLES
@@ -36,18 +37,18 @@ class Erasing:
             raise MeasureError(f"no way {self.erase!r} to erase words; known: {one_of(ERASE)}")
 
     def token(self, loaded: LoadedModel) -> str | None:
-        """What stands for an erased word; None where it is removed."""
+        """The token that replaces an erased word; None if words are removed."""
         if self.erase == "remove":
             return None
-        found = loaded.tokenizer.mask_token or loaded.tokenizer.unk_token
-        if found is None:
+        token = loaded.tokenizer.mask_token or loaded.tokenizer.unk_token
+        if token is None:
             raise ModelError(f"the tokenizer of {loaded.name} has neither a mask nor an unknown token; use --erase remove")
-        return str(found)
+        return str(token)
 
 
 @dataclass(frozen=True)
 class Eraser:
-    """A model that is asked about texts with words erased, each different one once."""
+    """Predicts texts with words erased; each distinct text is run once."""
 
     loaded: LoadedModel
     batcher: Batcher
@@ -55,30 +56,32 @@ class Eraser:
     token: str | None
 
     def falls(self, explanations: Sequence[Explanation], names: Sequence[str]) -> Float[np.ndarray, "n m 2 bins"]:
-        """How far the predicted class's probability falls: by example, map, metric and share of words; NaN where a map has no
-        scores of the example, or nothing is left of the text that the model could read."""
+        """The fall of the predicted class's probability, by example, map, metric and share of words.
+
+        NaN where a map has no scores for the example, or erasing leaves no token for the model to read.
+        """
         wholes = [self._whole(explanation) for explanation in explanations]
         erased = [[self._erased(explanation, name) for name in names] for explanation in explanations]
-        asked: dict[Key, Example] = {(e.text, e.pair): e for e in wholes}
-        asked |= {(e.text, e.pair): e for maps in erased for texts in maps for e in texts or () if self._is_readable(e)}
-        said = dict(zip(asked, self.probabilities(list(asked.values())), strict=True))
+        distinct: dict[Key, Example] = {(e.text, e.pair): e for e in wholes}
+        distinct |= {(e.text, e.pair): e for maps in erased for texts in maps for e in texts or () if self._is_readable(e)}
+        probabilities = dict(zip(distinct, self.probabilities(list(distinct.values())), strict=True))
         unknown = np.full(len(self.loaded.labels), np.nan)
-        found = np.full((len(wholes), len(names), len(METRICS) * len(BINS)), np.nan)
+        falls = np.full((len(wholes), len(names), len(METRICS) * len(BINS)), np.nan)
         for place, (whole, maps) in enumerate(zip(wholes, erased, strict=True)):
-            sure = said[whole.text, whole.pair]
+            before = probabilities[whole.text, whole.pair]
             for which, texts in enumerate(maps):
                 if texts:
-                    left = np.stack([said.get((e.text, e.pair), unknown) for e in texts])
-                    found[place, which] = sure.max() - left[:, sure.argmax()]
-        return found.reshape(*found.shape[:2], len(METRICS), len(BINS))
+                    after = np.stack([probabilities.get((e.text, e.pair), unknown) for e in texts])
+                    falls[place, which] = before.max() - after[:, before.argmax()]
+        return falls.reshape(*falls.shape[:2], len(METRICS), len(BINS))
 
     def _whole(self, explanation: Explanation) -> Example:
-        """The text as far as the model sees it."""
+        """The example without the words that the model does not read (truncated)."""
         seen = explanation.seen
         return explanation.example if seen.all() else without(explanation.example, ~seen, None)
 
     def _erased(self, explanation: Explanation, name: str) -> list[Example] | None:
-        """The text without the first words of a map's order, for every share; then with those alone."""
+        """The text without the map's top words, for every share; then with those alone. None if the map has no scores for it."""
         scores = explanation.maps.get(name)
         if scores is None or np.isnan(scores[explanation.seen]).all():
             return None
@@ -89,19 +92,19 @@ class Eraser:
         return [without(whole, gone, self.token) for gone in (*firsts, *(~first for first in firsts))]
 
     def _is_readable(self, example: Example) -> bool:
-        """Whether any token is left: some tokenizers make none of an empty text."""
+        """Whether any token is left: some tokenizers turn an empty text into no token at all."""
         return bool(example.words) or self.loaded.tokenizer.num_special_tokens_to_add(pair=example.pair is not None) > 0
 
     def probabilities(self, examples: Sequence[Example]) -> Float[np.ndarray, "n c"]:
-        """What the model makes of each text: a probability for each class."""
-        found = np.zeros((len(examples), len(self.loaded.labels)))
+        """The model's class probabilities for each text."""
+        rows = np.zeros((len(examples), len(self.loaded.labels)))
         for batch in self.batcher.batches(examples, self.batch_size):
-            found[batch.place.numpy() - 1] = self.loaded.answer(batch).double().softmax(-1).cpu().numpy()
-        return found
+            rows[batch.place.numpy() - 1] = self.loaded.answer(batch).double().softmax(-1).cpu().numpy()
+        return rows
 
 
 def ordered(scores: Float[np.ndarray, " w"]) -> Int[np.ndarray, " w"]:
-    """The places of words, the highest score first; equal ones as they stand, and those without a score last."""
+    """The positions of words, the highest score first; ties in text order, words without a score last."""
     return np.argsort(-np.where(np.isnan(scores), -np.inf, scores), kind="stable")
 
 

@@ -1,4 +1,4 @@
-"""Judged: what came of judging some maps: tidy tables with their provenance."""
+"""Evaluation: the scores of evaluated maps as tidy tables, with their provenance."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ INDEX = {
     "plausibility.curve": TableInfo("Precision and recall of each map, by how many words are taken.", "words", 1),
     "faithfulness": TableInfo("How the answer changes without the first words of each map.", "words", 2),
 }
-"""What the tables hold."""
+"""Description of each table."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Tables by name; the first has the columns map, metric, average, value, low, high, n, undefined."""
+    """The tables of an evaluation by name; the first has the columns map, metric, average, value, low, high, n, undefined."""
 
     tables: Mapping[str, pd.DataFrame]
     provenance: Mapping[str, Any]
@@ -39,8 +39,7 @@ class Evaluation:
 
     @property
     def remarks(self) -> list[str]:
-        """What should be known of the numbers: how the model reads its texts, words that a map had no score of, a pooling that is
-        not supported."""
+        """Notes on the numbers: how the model reads its texts, words without a score, a pooling that is not supported."""
         missing, note = self.provenance["seen"].get("words_without_score", {}), self.provenance.get("pool", {}).get("note")
         words = [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items() if count]
         return [*self.provenance.get("notes", ()), *words, *([] if note is None else [note])]
@@ -71,7 +70,7 @@ class Evaluation:
 def rows_of(
     name: str, estimates: Mapping[tuple[str, str], Mapping[str, float]], counts: Mapping[tuple[str, str], tuple[int, int]]
 ) -> list[dict[str, Any]]:
-    """A map's rows of a table: each metric and average, with what it was taken over and how often it was undefined."""
+    """The table rows of one map: one for each metric and average, with n and how often it was undefined."""
     return [
         {
             "map": name,
@@ -93,7 +92,7 @@ def provenance_of(
     options: Mapping[str, Any],
     pool: Pool | None = None,
 ) -> dict[str, Any]:
-    """Where such tables come from; what they must share to be the same result."""
+    """The provenance of an evaluation's tables; two evaluations with equal provenance are the same result."""
     return {
         "model": {} if loaded is None else of_model(loaded),
         "corpus": of_corpus(corpus),
@@ -109,6 +108,6 @@ def provenance_of(
 
 
 def fingerprint(path: Path) -> str:
-    """The name of a file and a hash of what is in it."""
+    """A file's name and the SHA-256 of its content."""
     with as_data_error(path), path.open("rb") as file:
         return f"{readable(path.name)} sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"

@@ -21,7 +21,7 @@ from conoscope.explaining.sources import Sources
 from conoscope.results.store import claim
 
 WINDOW = 64
-"""How many examples have their words erased together."""
+"""How many examples are erased and predicted together."""
 Falls = Float[np.ndarray, "n m 2 bins"]
 
 
@@ -34,58 +34,60 @@ def faithfulness(
     erasing: Erasing | None = None,
     out: str | Path | None = None,
 ) -> Evaluation:
-    """How far the predicted class's probability falls without the words that a map puts first, and with those alone."""
-    how, erase, texts = options or Explaining(), erasing or Erasing(), corpus_of(corpus)
-    loaded = load_model(model, device=how.device, dtype=how.dtype)
+    """How far the predicted class's probability falls without a map's top words (comprehensiveness), and with those alone
+    (sufficiency)."""
+    options, erasing, texts = options or Explaining(), erasing or Erasing(), corpus_of(corpus)
+    loaded = load_model(model, device=options.device, dtype=options.dtype)
     if len(loaded.labels) < 2:
         raise ModelError(f"{loaded.name} is no classifier, and faithfulness is of one; give a model that was trained on labels")
     sources = Sources.of(loaded, maps, scores)
     provenance = provenance_of(
-        "faithfulness", loaded, texts, sources.names, {**asdict(erase), **sources.described(how)}, sources.pool(how)
+        "faithfulness", loaded, texts, sources.names, {**asdict(erasing), **sources.described(options)}, sources.pool(options)
     )
     if out is not None:
         claim(out, provenance)
-    falls = _falls(texts.first(how.limit), sources, how, erase)
-    tables = {"faithfulness": _table(falls, sources.names, erase), "faithfulness.bins": _by_share(falls, sources.names, erase)}
-    found = Evaluation(tables, {**provenance, "seen": {"examples": len(falls)}})
+    falls, names = _falls(texts.first(options.limit), sources, options, erasing), sources.names
+    tables = {"faithfulness": _table(falls, names, erasing), "faithfulness.bins": _by_share(falls, names, erasing)}
+    evaluation = Evaluation(tables, {**provenance, "seen": {"examples": len(falls)}})
     if out is not None:
-        found.save(out)
-    return found
+        evaluation.save(out)
+    return evaluation
 
 
-def _falls(corpus: Corpus, sources: Sources, options: Explaining, erase: Erasing) -> Falls:
+def _falls(corpus: Corpus, sources: Sources, options: Explaining, erasing: Erasing) -> Falls:
+    """The fall of the predicted probability, by example, map, metric and share of words."""
     loaded = sources.model
     assert loaded is not None
     batcher = loaded.batcher(corpus.unlabelled(), options.max_length)
-    eraser = Eraser(loaded, batcher, options.batch_size, erase.token(loaded))
+    eraser = Eraser(loaded, batcher, options.batch_size, erasing.token(loaded))
     explanations = sources.explanations(corpus, replace(options, limit=None))
-    found = []
+    windows = []
     while window := list(islice(explanations, WINDOW)):
-        found.append(eraser.falls(window, sources.names))
-    if not found:
+        windows.append(eraser.falls(window, sources.names))
+    if not windows:
         raise CorpusError(f"{corpus} has no examples to explain; give another corpus")
-    falls: Falls = np.concatenate(found)
+    falls: Falls = np.concatenate(windows)
     for which, name in enumerate(sources.names):
         if np.isnan(falls[:, which]).all():
             raise sources.missing(name, corpus)
     return falls
 
 
-def _table(falls: Falls, names: Sequence[str], erase: Erasing) -> pd.DataFrame:
-    """AOPC, the mean over the shares of words, of each map."""
+def _table(falls: Falls, names: Sequence[str], erasing: Erasing) -> pd.DataFrame:
+    """AOPC of each map: the mean over the shares of words."""
     rows = []
     for which, name in enumerate(names):
         values = {(metric, "macro"): falls[:, which, number].mean(-1) for number, metric in enumerate(METRICS)}
-        rows += rows_of(name, *_estimated(values, erase.resamples))
+        rows += rows_of(name, *_estimated(values, erasing.resamples))
     return pd.DataFrame(rows)
 
 
-def _by_share(falls: Falls, names: Sequence[str], erase: Erasing) -> pd.DataFrame:
+def _by_share(falls: Falls, names: Sequence[str], erasing: Erasing) -> pd.DataFrame:
     rows = []
     for which, name in enumerate(names):
         for place, share in enumerate(BINS):
             values = {(metric, "macro"): falls[:, which, number, place] for number, metric in enumerate(METRICS)}
-            rows += [{"share": share, **row} for row in rows_of(name, *_estimated(values, erase.resamples))]
+            rows += [{"share": share, **row} for row in rows_of(name, *_estimated(values, erasing.resamples))]
     frame = pd.DataFrame(rows)
     return frame[["map", "metric", "average", "share", *frame.columns[4:]]]
 
@@ -96,7 +98,7 @@ Key = tuple[str, str]
 def _estimated(
     values: dict[Key, Float[np.ndarray, " n"]], resamples: int
 ) -> tuple[dict[Key, dict[str, float]], dict[Key, tuple[int, int]]]:
-    """Means over examples with their intervals, and over how many, and of how many they are undefined."""
+    """Means over examples with their intervals, and the numbers of examples with and without a value."""
     sentences = len(next(iter(values.values())))
 
     def means(weights: Float[np.ndarray, "r n"]) -> dict[Key, Float[np.ndarray, " r"]]:

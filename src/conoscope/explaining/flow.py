@@ -1,6 +1,6 @@
-"""Attention flow: how much could flow from the classifying token down to each word, were weights the widths of pipes.
+"""Attention flow: the maximum flow from the classifying token down to each word, with weights as edge capacities.
 
-The graph has a node for each token of each layer; its edges lead from a query to its keys one layer below.
+The graph has a node for each token of each layer; its edges lead from a query to its keys in the layer below.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from conoscope.explaining.base import ForwardPass, explains
 from conoscope.explaining.rollouts import with_residual
 
 LONGEST = 32
-"""How many tokens a text may have: the cost grows with their fourth power."""
+"""The most tokens that a text may have: the cost grows with their fourth power."""
 UNITS = 2**29
-"""How many units the whole flow is counted in: twice as many still fit a 32-bit integer, which is all that SciPy takes."""
+"""The number of integer units of the whole flow: twice as many still fit a 32-bit integer, the only type that SciPy takes."""
 
 
 @explains("Abnar and Zuidema 2020", "weights")
-def flow_map(passed: ForwardPass) -> Float[Tensor, "b t"]:
+def flow_map(forward: ForwardPass) -> Float[Tensor, "b t"]:
     """Maximum flow from the classifying token to each token through ½ α + ½ I; for texts of at most 32 tokens."""
-    batch, readers = passed.batch, passed.readers
+    batch, readers = forward.batch, forward.readers
     assert readers is not None
-    layers = [with_residual(matrix).double().cpu().numpy() for matrix in passed.layers("weights")]
-    found = torch.zeros_like(readers, dtype=torch.float64)
+    layers = [with_residual(matrix).double().cpu().numpy() for matrix in forward.layers("weights")]
+    scores = torch.zeros_like(readers, dtype=torch.float64)
     for row, real in enumerate(batch.real.cpu().numpy()):
         if real.sum() > LONGEST:
             raise MeasureError(
@@ -38,32 +38,32 @@ def flow_map(passed: ForwardPass) -> Float[Tensor, "b t"]:
         among = np.ix_(real, real)
         top = readers[row].double().cpu().numpy()[real]
         flows = flows_to_inputs(top, [matrix[row][among] for matrix in layers])
-        found[row, batch.real[row]] = torch.from_numpy(flows).to(found)
-    return found
+        scores[row, batch.real[row]] = torch.from_numpy(flows).to(scores)
+    return scores
 
 
 def flows_to_inputs(top: Float[np.ndarray, " t"], layers: Sequence[Float[np.ndarray, "t t"]]) -> Float[np.ndarray, " t"]:
-    """The maximum flow from a source, joined to the top tokens by pipes of these widths, to each input token."""
+    """The maximum flow to each input token, from a source joined to the top layer's tokens by edges of capacity `top`."""
     tokens = len(top)
     source = tokens * (len(layers) + 1)
-    widths = np.zeros((source + 1, source + 1))
-    widths[source, source - tokens : source] = top
+    capacities = np.zeros((source + 1, source + 1))
+    capacities[source, source - tokens : source] = top
     for below, matrix in enumerate(layers):
         begin = tokens * below
-        widths[begin + tokens : begin + 2 * tokens, begin : begin + tokens] = matrix
-    return np.array([_flow(widths, source, sink) for sink in range(tokens)])
+        capacities[begin + tokens : begin + 2 * tokens, begin : begin + tokens] = matrix
+    return np.array([_flow(capacities, source, sink) for sink in range(tokens)])
 
 
-def _flow(room: Float[np.ndarray, "n n"], source: int, sink: int) -> float:
+def _flow(residual: Float[np.ndarray, "n n"], source: int, sink: int) -> float:
     """The maximum flow between two nodes, in double precision.
 
-    SciPy's algorithm takes integers. A first round counts in units of the whole flow / 2²⁹ and misses at most one unit for
-    each pipe; a second round finds what it missed, in units that are as much smaller.
+    SciPy's algorithm takes integers. A first round counts in units of the whole flow / 2²⁹ and misses at most one unit per
+    edge; a second round finds what the first missed, in proportionally smaller units.
     """
-    total, most, pipes = 0.0, room[source].sum(), np.count_nonzero(room)
+    total, most, edges = 0.0, residual[source].sum(), np.count_nonzero(residual)
     for _ in range(2 if most else 0):
         unit = most / UNITS
-        found = maximum_flow(csr_array((room.clip(0, most) / unit).astype(np.int32)), source, sink)
-        total += float(found.flow_value * unit)
-        room, most = room - found.flow.toarray() * unit, pipes * unit
+        result = maximum_flow(csr_array((residual.clip(0, most) / unit).astype(np.int32)), source, sink)
+        total += float(result.flow_value * unit)
+        residual, most = residual - result.flow.toarray() * unit, edges * unit
     return total

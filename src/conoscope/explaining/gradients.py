@@ -1,4 +1,4 @@
-"""Maps of gradients: how the predicted class's logit changes with the words' vectors."""
+"""Gradient maps: how the predicted class's logit changes with the word embeddings."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,40 +19,40 @@ MOST_STEPS = 10**6
 
 
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
-def gradient(passed: ForwardPass) -> Float[Tensor, "b t"]:
-    """Gradient × input: the sum over coordinates of word vector × slope of the predicted class's logit."""
-    target, vectors = target_of(passed), embeddings_of(passed)
-    with torch.enable_grad(), within_memory(passed.batch):
+def gradient(forward: ForwardPass) -> Float[Tensor, "b t"]:
+    """Gradient × input: the sum over coordinates of embedding × gradient of the predicted class's logit."""
+    target, vectors = target_of(forward), embeddings_of(forward)
+    with torch.enable_grad(), within_memory(forward.batch):
         given = vectors.clone().requires_grad_()
-        logits = _logits(passed, given, passed.batch.inputs)
-        (slope,) = torch.autograd.grad(logits.gather(1, target[:, None]).sum(), given)
-    return (slope * vectors).sum(-1)
+        logits = _logits(forward, given, forward.batch.inputs)
+        (slopes,) = torch.autograd.grad(logits.gather(1, target[:, None]).sum(), given)
+    return (slopes * vectors).sum(-1)
 
 
 @explains("Sundararajan et al. 2017, with Captum", steps=("50", "N"), baseline=("zeros", "pad"))
-def integrated_gradients(passed: ForwardPass, steps: str, baseline: str) -> Float[Tensor, "b t"]:
-    """Gradient × input, averaged on the way from no words to the text; special tokens stay as they are."""
+def integrated_gradients(forward: ForwardPass, steps: str, baseline: str) -> Float[Tensor, "b t"]:
+    """Gradient × input, averaged on the path from a baseline without words to the text; special tokens stay as they are."""
     if int(steps) > MOST_STEPS:
         raise MeasureError(f"integrated_gradients takes at most {MOST_STEPS} steps; give fewer than {steps}")
-    attribute, target = _captum(), target_of(passed)
-    vectors, names = embeddings_of(passed), list(passed.batch.inputs)
-    nothing = torch.zeros_like(vectors) if baseline == "zeros" else _pads(passed.module).expand_as(vectors)
-    stays = (passed.batch.kind <= SPECIAL)[..., None]  # pads too
+    attribute, target = _captum(), target_of(forward)
+    vectors, names = embeddings_of(forward), list(forward.batch.inputs)
+    empty = torch.zeros_like(vectors) if baseline == "zeros" else _pads(forward.module).expand_as(vectors)
+    fixed = (forward.batch.kind <= SPECIAL)[..., None]  # pads too
 
     def logits(given: Tensor, *inputs: Tensor) -> Tensor:
-        return _logits(passed, given, dict(zip(names, inputs, strict=True)))
+        return _logits(forward, given, dict(zip(names, inputs, strict=True)))
 
-    with within_memory(passed.batch):
-        found: Tensor = attribute(
+    with within_memory(forward.batch):
+        attributions: Tensor = attribute(
             logits,
             vectors,
-            baselines=torch.where(stays, vectors, nothing),
+            baselines=torch.where(fixed, vectors, empty),
             target=target,
-            additional_forward_args=tuple(passed.batch.inputs.values()),
+            additional_forward_args=tuple(forward.batch.inputs.values()),
             n_steps=int(steps),
             internal_batch_size=max(len(vectors), 64),
         )
-    return found.sum(-1).to(vectors.dtype)
+    return attributions.sum(-1).to(vectors.dtype)
 
 
 def _captum() -> Callable[..., Any]:
@@ -66,39 +66,39 @@ def _captum() -> Callable[..., Any]:
     return lambda forward, *given, **options: IntegratedGradients(forward).attribute(*given, **options)
 
 
-def target_of(passed: ForwardPass) -> Int[Tensor, " b"]:
-    """The class that the model predicts of each text; its only number where it has but one."""
-    if passed.logits is None:
-        raise ModelError(f"{type(passed.module).__name__} is no classifier, and gradients need one; leave those maps out")
-    return passed.logits.argmax(-1)
+def target_of(forward: ForwardPass) -> Int[Tensor, " b"]:
+    """The class that the model predicts for each text; 0 where the model has one output."""
+    if forward.logits is None:
+        raise ModelError(f"{type(forward.module).__name__} is no classifier, and gradients need one; leave those maps out")
+    return forward.logits.argmax(-1)
 
 
 @torch.no_grad()
-def embeddings_of(passed: ForwardPass) -> Float[Tensor, "b t d"]:
-    """The word vectors that the model looks up."""
-    table = passed.module.get_input_embeddings()
-    found: Tensor = table(passed.batch.inputs["input_ids"])
-    return found
+def embeddings_of(forward: ForwardPass) -> Float[Tensor, "b t d"]:
+    """The input embeddings of the batch."""
+    table = forward.module.get_input_embeddings()
+    vectors: Tensor = table(forward.batch.inputs["input_ids"])
+    return vectors
 
 
 def _pads(module: PreTrainedModel) -> Float[Tensor, " d"]:
-    """The vector of the padding token."""
+    """The embedding of the padding token."""
     pad = named_pad(module)
     if pad is None:
         raise ModelError(f"{type(module).__name__} names no padding token; use integrated_gradients:baseline=zeros")
-    found: Tensor = module.get_input_embeddings().weight[pad].detach()
-    return found
+    vector: Tensor = module.get_input_embeddings().weight[pad].detach()
+    return vector
 
 
-def _logits(passed: ForwardPass, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
-    with _looked_up(passed.module, vectors), padding_as(passed.module, passed.batch.pad):
-        found: Tensor = passed.module(**inputs).logits
-    return found
+def _logits(forward: ForwardPass, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
+    with _replaced_embeddings(forward.module, vectors), padding_as(forward.module, forward.batch.pad):
+        logits: Tensor = forward.module(**inputs).logits
+    return logits
 
 
 @contextmanager
-def _looked_up(module: PreTrainedModel, vectors: Float[Tensor, "b t d"]) -> Iterator[None]:
-    """Within it the model finds these word vectors, whatever it looks up."""
+def _replaced_embeddings(module: PreTrainedModel, vectors: Float[Tensor, "b t d"]) -> Iterator[None]:
+    """Context manager in which the model's embedding layer returns these vectors, whatever its input."""
 
     def instead(embeddings: nn.Module, given: tuple[Any, ...], returned: Tensor) -> Tensor:
         return vectors

@@ -1,4 +1,4 @@
-"""Matrices: for each query and key of a layer one number, never a vector, from what the layer left."""
+"""Matrices: one number (never a vector) for each query and key of a layer, computed from its trace."""
 
 from collections.abc import Callable
 
@@ -25,16 +25,18 @@ def mixed_norms(trace: Trace) -> Matrix:
 
 
 def normed_norms(trace: Trace) -> Matrix:
-    """‖g(Σ_h α_ij f_h(x_j) + δ_ij x_i)‖, with the residual x and g the linear part of the norm that follows (Kobayashi et al.
-    2021); its scale is the same for a whole row, and rows are read as shares."""
+    """‖g(Σ_h α_ij f_h(x_j) + δ_ij x_i)‖, with the residual x and g the linear part of the following norm (Kobayashi et al. 2021).
+
+    The norm's scale is the same for a whole row and cancels, since rows are read as shares.
+    """
     weights, f, x = _weights(trace), _by_head(trace), trace.residual
     if x is None:
         raise CaptureError(f"what is added to the attention of layer {trace.layer} cannot be followed; leave rollout_mixing out")
     g = trace.norm.linear if trace.norm is not None else torch.Tensor.clone
     kept = torch.einsum("bhi,bihd->bid", weights.diagonal(dim1=-2, dim2=-1), f) + x.to(f.dtype)
-    found = _summed(weights, g(f))
-    found.diagonal(dim1=-2, dim2=-1).copy_(g(kept).norm(dim=-1))
-    return found
+    norms = _summed(weights, g(f))
+    norms.diagonal(dim1=-2, dim2=-1).copy_(g(kept).norm(dim=-1))
+    return norms
 
 
 def _weights(trace: Trace) -> Float[Tensor, "b h t t"]:

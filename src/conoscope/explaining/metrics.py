@@ -1,4 +1,4 @@
-"""Metrics of agreement between scores and marks: of rankings, of chosen words, and over thresholds."""
+"""Plausibility metrics, scores against rationales: of rankings, of selected words, and over thresholds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ Sentence = tuple[Float[np.ndarray, "_"], Bool[np.ndarray, "_"]]
 
 @dataclass(frozen=True)
 class Judging:
-    """What is compared: which sentences, how scores are made comparable before they are pooled, and how they choose words."""
+    """Options of `plausibility()`: which sentences count, how scores are normalized before they are pooled, how words are
+    selected, and the number of bootstrap resamples."""
 
     sentences: str = "rationale"
     normalize: str = "minmax"
@@ -37,8 +38,8 @@ class Judging:
         Selection.of(self.binary)
 
 
-class Agreement:
-    """The sentences of one map, ready to be weighed: `values(weights)` has every metric for every row of weights."""
+class PlausibilityMetrics:
+    """The plausibility metrics of one map: `values(weights)` returns every metric for each row of sentence weights."""
 
     def __init__(self, sentences: Sequence[Sentence], judging: Judging) -> None:
         normalize, selection = NORMALIZATIONS[judging.normalize], Selection.of(judging.binary)
@@ -52,10 +53,10 @@ class Agreement:
         self.alone = self._of_each(scores, marks)
 
     def _of_each(self, scores: Sequence[np.ndarray], marks: Sequence[np.ndarray]) -> dict[str, Float[np.ndarray, " s"]]:
-        """Every metric of each sentence; NaN where it is undefined."""
+        """Every metric of each sentence; NaN where undefined."""
         ranked = [Ranking(*pair).metrics(np.ones((1, len(pair[0])))) for pair in zip(scores, marks, strict=True)]
         return {
-            **{name: np.concatenate([found[name] for found in ranked]) for name in ("auroc", "auprc")},
+            **{name: np.concatenate([metrics[name] for metrics in ranked]) for name in ("auroc", "auprc")},
             **shares(self._counts),
             **areas(self._curves, self._counts),
         }
@@ -71,7 +72,7 @@ class Agreement:
         }
 
     def counts(self) -> dict[Key, tuple[int, int]]:
-        """What each number is taken over, words or sentences, and of how many sentences it is undefined."""
+        """For each metric and average: n (words for micro, sentences for macro) and the number of undefined sentences."""
         defined = {metric: int((~np.isnan(values)).sum()) for metric, values in self.alone.items()}
         return {
             **{(metric, "micro"): (int(self.lengths.sum()), 0) for metric in defined},
@@ -79,7 +80,7 @@ class Agreement:
         }
 
     def curve(self) -> dict[str, Float[np.ndarray, " t"]]:
-        """Precision and recall over all words together at each threshold; NaN where no word reaches it."""
+        """Precision and recall over all words at each threshold; precision is NaN where no word reaches it."""
         hits, chosen = self._curves.sum(0)
         return {
             "threshold": THRESHOLDS,
@@ -93,13 +94,13 @@ def _counts(chosen: Bool[np.ndarray, " w"], marked: Bool[np.ndarray, " w"]) -> t
 
 
 def _curve(scores: Float[np.ndarray, " w"], marked: Bool[np.ndarray, " w"]) -> Float[np.ndarray, "2 t"]:
-    """How many words, marked ones and all, reach each threshold."""
+    """The numbers of marked words, and of all words, that reach each threshold."""
     reach = scores[:, None] >= THRESHOLDS
     return np.stack([reach[marked].sum(0), reach.sum(0)]).astype(np.float64)
 
 
 def shares(counts: Float[np.ndarray, "s 4"]) -> dict[str, Float[np.ndarray, " s"]]:
-    """Precision, recall, F1 and intersection over union of the chosen words with the marked ones, and how many are marked."""
+    """Precision, recall, F1 and intersection over union of selected against marked words, and the share that is marked."""
     hits, chosen, marked, words = counts.T
     iou, neither = divided(hits, chosen + marked - hits), words - chosen - marked + hits
     return {

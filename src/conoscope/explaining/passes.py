@@ -1,4 +1,4 @@
-"""Passes: a model that is looked at batch by batch, with the matrices that some maps need."""
+"""Passes: runs a model batch by batch and keeps the matrices that the maps need."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -15,17 +15,17 @@ from conoscope.capture.recorder import Capture
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import Trace, read_at
 from conoscope.capture.wiring import Pooling
-from conoscope.explaining.base import Asked, ForwardPass
+from conoscope.explaining.base import ForwardPass, Request
 from conoscope.explaining.matrices import KINDS
 
 
 class Passes:
-    """Within it, `passes(batch)` runs the model once and keeps, for each layer, the matrices that the maps need."""
+    """Context manager: `passes(batch)` runs the model once and returns a ForwardPass with the matrices that the maps need."""
 
-    def __init__(self, loaded: LoadedModel, maps: Iterable[Asked], pool: str | None = None) -> None:
-        """`pool`: whose rows a map is read from, where it is not the vector that the model itself takes."""
+    def __init__(self, loaded: LoadedModel, requests: Iterable[Request], pool: str | None = None) -> None:
+        """`pool`: which rows a map is read from, if not those of the vector that the model itself uses."""
         self.loaded = loaded
-        self.kinds = sorted({kind for wanted in maps for kind in wanted.method.needs})
+        self.kinds = sorted({kind for request in requests for kind in request.method.needs})
         self._capture = (
             Capture(loaded.module, "full", reductions=(), whole=True, vector=text_vector(loaded, pool).instead)
             if self.kinds
@@ -42,7 +42,7 @@ class Passes:
         self._stack.close()
 
     def __call__(self, batch: Batch) -> ForwardPass:
-        """One pass over a batch."""
+        """One forward pass over a batch."""
         batch = batch.to(self.loaded.device)
         matrices: dict[str, list[Tensor]] = {kind: [] for kind in self.kinds}
 
@@ -62,8 +62,8 @@ class Passes:
 
 
 def readers_of(batch: Batch, pooling: Pooling | None, asked: bool = False) -> Float[Tensor, "b t"]:
-    """1 at the token whose vector stands for the text, as the wiring says, or else [CLS]; for a mean, or without one, 1/n at
-    each."""
+    """Weights over tokens: 1 at the token whose vector represents the text (by the wiring, or else [CLS]); 1/n at each real token
+    for mean pooling, or if there is no such token."""
     real, at = batch.real, read_at(batch, pooling, asked)
     one = torch.arange(real.shape[1], device=real.device) == at[:, None]
     share = real.float() / real.sum(-1, keepdim=True).clamp_min(1)

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 class Ranking:
     """Words in the order of their scores, the highest first; those of equal score form one step.
 
-    Each metric takes rows of weights, one weight a word (a resample is such a row), and has a number for each row.
+    Each metric takes rows of weights, one weight a word (a resample is such a row), and returns one number a row.
     """
 
     def __init__(self, scores: Float[np.ndarray, " n"], marked: Bool[np.ndarray, " n"]) -> None:
@@ -28,7 +28,7 @@ class Ranking:
 
 
 def _auroc(hits: Float[np.ndarray, "r g"], others: Float[np.ndarray, "r g"]) -> Float[np.ndarray, " r"]:
-    """The share of pairs of a marked word and another in which the marked one comes first; a tie counts half."""
+    """The share of (marked, unmarked) pairs of words in which the marked one ranks first; a tie counts half."""
     before = np.cumsum(hits, axis=1) - hits / 2
     return divided((before * others).sum(1), hits.sum(1) * others.sum(1))
 
@@ -41,6 +41,6 @@ def _average_precision(hits: Float[np.ndarray, "r g"], others: Float[np.ndarray,
 
 
 def divided(above: Float[np.ndarray, "*s"], below: Float[np.ndarray, "*s"]) -> Float[np.ndarray, "*s"]:
-    """above / below, NaN where there is nothing to divide by."""
+    """above / below; NaN where `below` is not positive."""
     shares: np.ndarray = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=np.asarray(below) > 0)
     return shares

@@ -1,4 +1,4 @@
-"""explain(): one record for each example of a corpus, a score for each of its words by each map."""
+"""explain(): one record for each example of a corpus, with one score per word and map."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from conoscope.common.textfiles import readable
 from conoscope.common.writing import atomic_text
 from conoscope.corpora import Corpus, Example, Texts, corpus_of
 from conoscope.corpora.base import PEOPLE
-from conoscope.explaining.base import Asked, ForwardPass, asked
+from conoscope.explaining.base import ForwardPass, Request, request
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 
@@ -33,9 +33,12 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Explaining:
-    """How to make maps: none of it changes a score, save `max_length`, `dtype`, `word_score` and `pool` (whose rows are read:
-    first, last or mean; without it those of what the classifier reads, or of what the model's files say). Without a `device` and
-    a `dtype`, a model is taken as it is, and a folder is loaded in float32, on a GPU where there is one."""
+    """Options of `explain()`. Only `max_length`, `dtype`, `word_score` and `pool` change scores.
+
+    `pool`: which rows are read (first, last or mean); by default those of the vector that the classifier reads, or that the
+    model's files name. Without `device` and `dtype`, a model in memory is used as it is, and a folder is loaded in float32, on a
+    GPU if there is one.
+    """
 
     device: str | None = None
     dtype: str | None = None
@@ -53,7 +56,7 @@ class Explaining:
             raise MeasureError(f"no word score {self.word_score!r}; known: {one_of(WORD_SCORES)}")
 
     def refuse_without_model(self) -> None:
-        """Refuse what would do nothing where scores come from files alone."""
+        """Refuse options that have no effect when all scores come from files."""
         for name in ("device", "dtype", "max_length", "word_score", "pool"):
             if getattr(self, name) != getattr(Explaining(), name):
                 raise MeasureError(f"{name} is for maps of a model, and no model is given; give one, or leave {name} out")
@@ -61,9 +64,9 @@ class Explaining:
 
 @dataclass(frozen=True)
 class Explanation:
-    """An example, what the model says of it, and a score for each whitespace word by each map.
+    """An example, the label that the model predicts, and one score per whitespace word and map.
 
-    `seen` says which words the model was given; those that were cut off have NaN for a score.
+    `seen`: which words the model read; truncated words have NaN as their score.
     """
 
     example: Example
@@ -74,7 +77,7 @@ class Explanation:
     marked_by: str = PEOPLE
 
     def record(self) -> dict[str, Any]:
-        """What is written as a line of JSON; a word without a score has null, and so has an example that nobody marked."""
+        """The explanation as one JSON line; null stands for a word without a score and for an example without rationale."""
         example = self.example
         return {
             "id": example.id,
@@ -97,8 +100,8 @@ class Explanation:
         head = "  ".join((" " * left, *(name.rjust(width) for name, width in zip(self.maps, widths, strict=True))))
         rows = zip(words, *self.maps.values(), strict=True)
         lines = ("  ".join((word.ljust(left), *map(_cell, scores, widths))) for word, *scores in rows)
-        said = "" if self.predicted is None else f"\npredicted: {cut(printable(self.predicted))}"
-        return "\n".join((head, *lines)) + said
+        prediction = "" if self.predicted is None else f"\npredicted: {cut(printable(self.predicted))}"
+        return "\n".join((head, *lines)) + prediction
 
 
 def _cell(score: float, width: int) -> str:
@@ -110,7 +113,7 @@ def _number(score: float) -> float | None:
 
 
 def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Corpus:
-    """What the command line asks to be explained: a corpus, written to a file, or one text, printed."""
+    """The texts to explain from the command line: a corpus, whose maps go to a file, or one text, whose maps are printed."""
     if (corpus is None) == (words is None):
         raise CorpusError('nothing, or two things, to explain; give a corpus, or --words "the soup was not good"')
     if corpus is not None and out is None:
@@ -126,51 +129,51 @@ def explain(
     maps: Sequence[str] = DEFAULT_MAPS,
     options: Explaining | None = None,
 ) -> Iterator[Explanation]:
-    """The maps of every example of a corpus, in its order, as they are made."""
+    """Yield the attribution maps of every example, in the order of the corpus."""
     refuse_twice("map", maps)
-    chosen, wanted = options or Explaining(), [asked(name) for name in maps]
+    chosen, requests = options or Explaining(), [request(name) for name in maps]
     corpus = corpus_of(texts)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(corpus.unlabelled(), chosen.max_length)
     corpus = corpus.packed(loaded.length, batcher.max_length).first(chosen.limit)
-    return _explained(loaded, corpus, batcher, wanted, chosen)
+    return _explanations(loaded, corpus, batcher, requests, chosen)
 
 
-def _explained(
-    loaded: LoadedModel, corpus: Corpus, batcher: Batcher, maps: Sequence[Asked], options: Explaining
+def _explanations(
+    loaded: LoadedModel, corpus: Corpus, batcher: Batcher, requests: Sequence[Request], options: Explaining
 ) -> Iterator[Explanation]:
     examples = iter(corpus)
-    with Passes(loaded, maps, options.pool) as passes, Progress(corpus.size, options.progress, "explained") as progress:
+    with Passes(loaded, requests, options.pool) as passes, Progress(corpus.size, options.progress, "explained") as progress:
         while window := list(islice(examples, options.batch_size * WINDOW)):
-            found: dict[int, Explanation] = {}
+            by_place: dict[int, Explanation] = {}
             for batch in batcher.batches(window, options.batch_size):
                 texts = [window[place - 1] for place in batch.place.tolist()]
-                made = _of_batch(texts, passes(batch), loaded, maps, options.word_score)
-                found |= dict(zip(batch.place.tolist(), made, strict=True))
+                explanations = _of_batch(texts, passes(batch), loaded, requests, options.word_score)
+                by_place |= dict(zip(batch.place.tolist(), explanations, strict=True))
                 progress.advance(len(texts))
-            yield from (replace(found[place], marked_by=corpus.marked_by) for place in sorted(found))
+            yield from (replace(by_place[place], marked_by=corpus.marked_by) for place in sorted(by_place))
 
 
 def _of_batch(
-    examples: Sequence[Example], passed: ForwardPass, loaded: LoadedModel, maps: Sequence[Asked], how: str
+    examples: Sequence[Example], forward: ForwardPass, loaded: LoadedModel, requests: Sequence[Request], word_score: str
 ) -> Iterator[Explanation]:
     counts = [len(example.words) for example in examples]
-    by_map = {wanted.name: word_scores(wanted.scores(passed), passed.batch, counts, how) for wanted in maps}
-    said = predicted_labels(passed, loaded.labels)
-    seen = seen_words(passed.batch, max(counts))
+    by_map = {chosen.name: word_scores(chosen.scores(forward), forward.batch, counts, word_score) for chosen in requests}
+    labels = predicted_labels(forward, loaded.labels)
+    seen = seen_words(forward.batch, max(counts))
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
         scores = {name: rows[row] for name, rows in by_map.items()}
-        yield Explanation(example, said[row], seen[row, :count], scores, readable(loaded.name))
+        yield Explanation(example, labels[row], seen[row, :count], scores, readable(loaded.name))
 
 
-def predicted_labels(passed: ForwardPass, labels: Sequence[str]) -> list[str | None]:
-    """The label that the model gives each text; None where it has less than two to choose from."""
-    logits, rows = passed.logits, len(passed.batch.ids)
+def predicted_labels(forward: ForwardPass, labels: Sequence[str]) -> list[str | None]:
+    """The label that the model predicts for each text; None if it has fewer than two."""
+    logits, rows = forward.logits, len(forward.batch.ids)
     return [None] * rows if logits is None or logits.shape[-1] < 2 else [labels[number] for number in logits.argmax(-1).tolist()]
 
 
 def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:
-    """Write them as JSON lines; how many there were. What was there is replaced once all are written."""
+    """Write explanations as JSON lines and return their number. An existing file is replaced only when all are written."""
     target = Path(path)
     count = 0
     try:

@@ -1,7 +1,7 @@
 """Score files: JSON lines with scores for each whitespace word, made by any tool.
 
-A line has "id" or "text" (and "pair") to say of which example it is, and "scores", a list, or "maps", lists by name: what
-`conoscope explain` writes, and what is soon written from any other tool. null stands for a word without a score.
+Each line identifies its example by "id" or "text" (and "pair") and has "scores", a list, or "maps", lists by name.
+`conoscope explain` writes this format, and other tools can easily write it. null stands for a word without a score.
 """
 
 import math
@@ -18,12 +18,12 @@ from conoscope.corpora import Example, Notes
 from conoscope.corpora.tables import rows
 
 Scores = tuple[int, Mapping[str, list[float | None]]]
-"""The line that a row stands on, and its scores by map."""
+"""The line number of a row, and its scores by map."""
 
 
 @dataclass
 class ScoreFile:
-    """The rows of a file by id and by text; each has the line that it stands on, and scores by map."""
+    """The rows of a score file by id and by text, each with its line number and its scores by map."""
 
     path: Path
     by_id: dict[str, Scores] = field(default_factory=dict)
@@ -31,25 +31,25 @@ class ScoreFile:
     names: dict[str, None] = field(default_factory=dict)
 
     def enter(self, row: Mapping[str, Any], scores: Scores) -> None:
-        """Keep a row by its id, and by its text where that has none yet; refuse what cannot be found again."""
+        """Index a row by its id, and by its text unless that is taken; refuse a row that has neither or is there twice."""
         name, key, where = row.get("id"), (row.get("text"), row.get("pair")), f"{self.path}:{scores[0]}"
         named = isinstance(name, (str, int)) and not isinstance(name, bool) and name != ""
-        told = isinstance(key[0], str) and isinstance(key[1], str | None)
-        if not named and not told:
+        has_text = isinstance(key[0], str) and isinstance(key[1], str | None)
+        if not named and not has_text:
             raise DataError(f'{where}: neither "id" nor "text" says of which example the scores are; give one of them')
         if before := self.by_id.get(str(name)) if named else self.by_text.get(key):
             raise DataError(f"{where}: scores of the same example stand on line {before[0]} already; leave one out")
         if named:
             self.by_id[str(name)] = scores
-        if told:
+        if has_text:
             self.by_text.setdefault(key, scores)
 
     def of(self, example: Example) -> dict[str, Float[np.ndarray, " w"]]:
-        """The scores of an example's words by map; nothing where the file does not have it."""
-        found = self.by_id.get(example.id) or self.by_text.get((example.text, example.pair))
-        if found is None:
+        """The word scores of an example by map; empty if the file does not have the example."""
+        row = self.by_id.get(example.id) or self.by_text.get((example.text, example.pair))
+        if row is None:
             return {}
-        line, maps = found
+        line, maps = row
         for name, scores in maps.items():
             if len(scores) != len(example.words):
                 raise DataError(
@@ -60,16 +60,16 @@ class ScoreFile:
 
 
 def read_scores(path: str | Path) -> ScoreFile:
-    """Read a file of scores whole."""
-    found = ScoreFile(Path(path))
-    for line, row in rows(found.path, Notes()):
-        where = f"{found.path}:{line}"
-        maps = _maps(row, where, found.path.name.partition(".")[0])
-        found.names |= dict.fromkeys(maps)
-        found.enter(row, (line, maps))
-    if not found.names:
-        raise DataError(f'{found.path} has no scores; give JSON lines such as {{"text": "fine soup", "scores": [0.9, 0.1]}}')
-    return found
+    """The score file at this path, read into memory."""
+    file = ScoreFile(Path(path))
+    for line, row in rows(file.path, Notes()):
+        where = f"{file.path}:{line}"
+        maps = _maps(row, where, file.path.name.partition(".")[0])
+        file.names |= dict.fromkeys(maps)
+        file.enter(row, (line, maps))
+    if not file.names:
+        raise DataError(f'{file.path} has no scores; give JSON lines such as {{"text": "fine soup", "scores": [0.9, 0.1]}}')
+    return file
 
 
 def _maps(row: Mapping[str, Any], where: str, stem: str) -> dict[str, list[float | None]]:
@@ -93,7 +93,7 @@ def _is_number(score: Any) -> bool:
 
 
 def joined_names(maps: Iterable[str], files: Iterable[ScoreFile]) -> list[str]:
-    """The names of all maps, each once; refuses two of the same name."""
+    """The names of all maps of a model and of files; raises if two share a name."""
     names = dict.fromkeys(maps)
     for file in files:
         if twice := [name for name in file.names if name in names]:

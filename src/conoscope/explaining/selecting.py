@@ -1,4 +1,4 @@
-"""Selecting: a sentence's scores made comparable with those of others, and the words that they choose."""
+"""Selecting: scores normalized within a sentence, and the words that they select."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ Scores = Float[np.ndarray, " w"]
 
 
 def minmax(scores: Scores) -> Scores:
-    """Between 0 and 1; equal scores are all 1, or all 0 where they are 0."""
+    """Scores scaled to [0, 1]; equal scores become all 1, or all 0 if they are 0."""
     low, high = scores.min(), scores.max()
     return (scores - low) / (high - low) if high > low else np.full_like(scores, float(high != 0))
 
 
 def softmax_rescale(scores: Scores) -> Scores:
-    """A softmax over the sentence, then between 0 and 1 (Fosse et al. 2023)."""
+    """A softmax over the sentence, then scaled to [0, 1] (Fosse et al. 2023)."""
     shares = np.exp(scores - scores.max())
     return minmax(shares / shares.sum())
 
@@ -34,15 +34,18 @@ BINARY = {"threshold": ("0.5", "0 to 1"), "top": (), "share": ("0.2", "0 to 1"),
 
 @dataclass(frozen=True)
 class Selection:
-    """How scores choose words: those of a share of the highest score, as many as people marked, a share of the words, or
-    those that hold a share of the scores' sum."""
+    """The rule by which scores select words.
+
+    `threshold`: words whose scaled score reaches the amount. `top`: as many words as people marked. `share`: this share of the
+    words. `mass`: the highest-scored words that together hold this share of the sum of scores.
+    """
 
     kind: str
     amount: float
 
     @classmethod
     def of(cls, text: str) -> "Selection":
-        """As in `threshold=0.5`, `top`, `share=0.2` or `mass=0.8`."""
+        """The selection that a text such as `threshold=0.5`, `top`, `share=0.2` or `mass=0.8` names."""
         kind, _, given = text.partition("=")
         try:
             amount = float(given or (BINARY[kind] or ("0",))[0])
@@ -54,7 +57,7 @@ class Selection:
         return cls(kind, amount)
 
     def chosen(self, scores: Scores, marked: Bool[np.ndarray, " w"]) -> Bool[np.ndarray, " w"]:
-        """Which words the scores of a sentence choose."""
+        """A mask of the words that the scores of a sentence select."""
         if self.kind == "threshold":
             return minmax(scores) >= self.amount
         taken = np.zeros(len(scores), dtype=bool)
@@ -67,11 +70,11 @@ class Selection:
         return share_of(len(scores), self.amount) if self.kind == "share" else self._prefix(scores)
 
     def _prefix(self, scores: Scores) -> int:
-        """How many of the highest scores reach the share of the sum; what is below 0 adds nothing."""
+        """How many of the highest scores reach the share of the sum; negative scores count as 0."""
         masses = np.cumsum(np.sort(scores.clip(min=0))[::-1])
         return int(np.searchsorted(masses, self.amount * masses[-1] * (1 - 1e-12)) + 1)
 
 
 def share_of(words: int, share: float) -> int:
-    """So many words are this share, rounded up, and one at least."""
+    """The number of words in a share, rounded up, at least 1."""
     return min(words, max(1, int(np.ceil(words * share - 1e-9))))

@@ -1,4 +1,4 @@
-"""Sources: where the scores that are judged come from: maps of a model, files of other tools, and chance."""
+"""Sources: where evaluated scores come from: maps of a model, files of other tools, and chance."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from conoscope.common.errors import DataError, ModelError
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import Pool
 from conoscope.corpora import Corpus, Example
-from conoscope.explaining.base import asked
+from conoscope.explaining.base import request
 from conoscope.explaining.chance import random_scores
 from conoscope.explaining.evaluation import fingerprint
 from conoscope.explaining.records import DEFAULT_MAPS, Explaining, Explanation, explain
@@ -26,7 +26,7 @@ CHANCE = "random"
 
 @dataclass(frozen=True)
 class Sources:
-    """A model with some maps, and files; chance is always among them."""
+    """The sources of scores: a model with its maps, score files, and always the random map."""
 
     model: LoadedModel | None
     maps: tuple[str, ...]
@@ -35,27 +35,27 @@ class Sources:
 
     @classmethod
     def of(cls, model: LoadedModel | None, maps: Sequence[str] | None, files: Sequence[str | Path]) -> "Sources":
-        """Of these maps; without any, and without files, of the usual ones."""
+        """The sources for these maps and files; without either, DEFAULT_MAPS of the model."""
         chosen = maps if maps is not None else DEFAULT_MAPS if model is not None and not files else ()
         if chosen and model is None:
             raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give --model")
         refuse_twice("map", chosen)
         own = tuple(dict.fromkeys((*chosen, CHANCE)))
         for name in own:
-            asked(name)
+            request(name)
         read = tuple(read_scores(path) for path in files)
         return cls(model, own, read, tuple(joined_names(own, read)))
 
     def explanations(self, corpus: Corpus, options: Explaining) -> Iterator[Explanation]:
-        """Each example with all scores that there are of it."""
-        made = map(_by_chance, corpus) if self.model is None else explain(self.model, corpus, self.maps, options)
-        for explanation in made:
+        """Yield each example with its scores from every source."""
+        computed = map(_by_chance, corpus) if self.model is None else explain(self.model, corpus, self.maps, options)
+        for explanation in computed:
             example = explanation.example
-            given = {name: scores for file in self.files for name, scores in file.of(example).items()}
-            yield replace(explanation, maps={**explanation.maps, **given})
+            from_files = {name: scores for file in self.files for name, scores in file.of(example).items()}
+            yield replace(explanation, maps={**explanation.maps, **from_files})
 
     def described(self, options: Explaining) -> dict[str, Any]:
-        """What decides the scores: the files by name and hash, and how maps are made."""
+        """The settings that determine the scores, for provenance: files by name and hash, and the options of the maps."""
         return {
             "scores": [fingerprint(file.path) for file in self.files],
             "limit": options.limit,
@@ -65,16 +65,16 @@ class Sources:
         }
 
     def pool(self, options: Explaining) -> Pool | None:
-        """Whose rows the maps are read from; None where no map is read from rows."""
-        if self.model is None or not any(asked(name).method.needs for name in self.maps):
+        """The pooling that says which rows maps are read from; None if no map reads rows."""
+        if self.model is None or not any(request(name).method.needs for name in self.maps):
             return None
         return text_vector(self.model, options.pool)
 
     def missing(self, name: str, corpus: Corpus) -> DataError:
-        """What to say where a map has no score of any sentence."""
+        """The error for a map without a score for any evaluated sentence."""
         path = next((file.path for file in self.files if name in file.names), None)
         where = f"{path}: " if path is not None else ""
-        return DataError(f"{where}the map {name} has no score of any sentence of {corpus} that is judged; look at ids and texts")
+        return DataError(f"{where}the map {name} has no score for any evaluated sentence of {corpus}; check ids and texts")
 
 
 def _by_chance(example: Example) -> Explanation:

@@ -1,6 +1,6 @@
-"""The catalogue of measures. Importing it enters every measure; `conoscope list measures` shows them."""
+"""The catalogue of measures. Importing it registers every measure; `conoscope list measures` shows them."""
 
-from conoscope.measures import (  # noqa: F401  enters them
+from conoscope.measures import (  # noqa: F401  registers them
     attention,
     capacity,
     class_cones,

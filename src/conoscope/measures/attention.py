@@ -17,7 +17,7 @@ def _parts() -> Iterator[Part]:
 def attention_entropy(each: Moments) -> Reading:
     """Entropy of the attention weights, divided by log n: 1 is uniform, 0 is all on one token.
 
-    n is the number of keys that a row may see. Row `all` is the mean over a sentence's rows, `cls` the row of the
-    classifying token, `cls_to_others` that row without the token itself, made to sum to 1 again.
+    n is the number of keys visible to a row. Row `all` is the mean over a sentence's rows, `cls` the row of the classifying
+    token, `cls_to_others` that row without the token itself, rescaled to sum to 1.
     """
     return Reading(each.mean, each.sd, each.count, {"undefined": each.undefined})

@@ -1,4 +1,4 @@
-"""Measure: a named reading of some statistics, in one table or several, with its bounds, its source and its options."""
+"""Measure: a named function of summed statistics that yields one or more tables, with its bounds, source and options."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ from conoscope.measures.tally import Need
 
 @dataclass(frozen=True)
 class Reading:
-    """What a measure found in one layer: numbers by head, or one where `head` is not a key.
+    """The values of a measure in one layer: one a head, or a single one if the table is not by head.
 
-    `more` holds further columns of the measure's own, `keys` what tells this reading from others of the same layer.
+    `more`: further columns of the measure. `keys`: the columns that distinguish this reading from others of the same layer.
     """
 
     value: Float[Tensor, " h"]
@@ -31,13 +31,13 @@ class Reading:
 
     @classmethod
     def of_one(cls, value: Any, sd: Any = math.nan, n: Any = 1, **more: Any) -> "Reading":
-        """One row; NaN counts as nothing found."""
+        """A reading of one row; n is 0 if the value is NaN."""
         numbers = torch.tensor([float(value)], dtype=torch.float64), torch.tensor([float(sd)], dtype=torch.float64)
         count = 0 if math.isnan(float(value)) else int(n)
         return cls(*numbers, torch.tensor([count]), {name: [item] for name, item in more.items()})
 
     def with_keys(self, **keys: Any) -> "Reading":
-        """The same numbers under further keys."""
+        """The same values with further keys."""
         return replace(self, keys={**self.keys, **keys})
 
 
@@ -48,8 +48,8 @@ Read = Callable[..., Reading | Iterable[Reading]]
 
 @dataclass(frozen=True)
 class Part:
-    """One block of a table: the columns that name it, whether it is by head, the statistics it reads, and what else its
-    reading is given."""
+    """One block of a table: its key columns, whether it is by head, the statistics it reads (`needs`), and further arguments of
+    the read function (`given`)."""
 
     keys: Mapping[str, str]
     by_head: bool
@@ -62,10 +62,10 @@ Parts = Callable[..., Iterable[Part]]
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a measure: `parts` says what it needs under some options, `read` turns the sums into numbers.
+    """One table of a measure: `parts` lists its blocks and their needs under some options, `read` turns sums into values.
 
-    `across` reads all layers at once: each of its statistics comes as a mapping from layer to sums, and its readings tell
-    their layer among their keys.
+    `across`: `read` receives all layers at once, each statistic as a mapping from layer to sums, and its readings have `layer`
+    among their keys.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Table:
 
     @cached_property
     def required(self) -> set[str]:
-        """The statistics that the reading cannot do without: its parameters that have no default."""
+        """The statistics that `read` requires: its parameters without a default."""
         return {name for name, given in signature(self.read).parameters.items() if given.default is given.empty}
 
     @property
@@ -87,8 +87,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Measure:
-    """A named reading; its first table bears its name. `labels`: it needs texts with labels. `on_request`: it is measured only
-    when it is asked for by name."""
+    """A named measure; its first table has the same name. `labels`: it needs labelled texts. `on_request`: it is measured only if
+    requested by name."""
 
     name: str
     tables: list[Table]
@@ -107,7 +107,7 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The measure's name and the options that were given."""
+        """The measure's name with the given options."""
         return self.measure.name + self._given
 
     @property
@@ -116,13 +116,13 @@ class Request:
         return f":{','.join(given)}" if given else ""
 
     def tables(self) -> Iterator[tuple[str, Table, list[Part]]]:
-        """Each of its tables: its name, with the options that were given, how it is read, and its blocks."""
+        """Each table: its name with the given options, the Table, and its blocks."""
         chosen = {**{key: choices[0] for key, choices in self.measure.choices.items()}, **self.options}
         for table in self.measure.tables:
             yield table.name + self._given, table, list(table.parts(**chosen))
 
     def needs(self) -> Iterator[Need]:
-        """The statistics that its blocks read."""
+        """The statistics that the blocks read."""
         return (need for _, _, parts in self.tables() for part in parts for need in part.needs.values())
 
 
@@ -138,28 +138,28 @@ def reads(
     on_request: bool = False,
     **choices: tuple[str, ...],
 ) -> Callable[[Read], Read]:
-    """Enter a reading into the catalogue under its own name; the first of an option's choices is its default."""
+    """Decorator that registers a read function as a measure under its own name; an option's first choice is its default."""
 
-    def enter(read: Read) -> Read:
+    def register(read: Read) -> Read:
         table = Table(read.__name__, read, parts, within, across)
         CATALOGUE[table.name] = Measure(table.name, [table], source, labels, choices, on_request)
         return read
 
-    return enter
+    return register
 
 
 def also_reads(name: str, parts: Parts, within: tuple[float, float], across: bool = False) -> Callable[[Read], Read]:
-    """Enter a reading as a further table of a measure, under both names, as `vector_norms.histogram`."""
+    """Decorator that registers a read function as a further table of a measure, by a name such as `vector_norms.histogram`."""
 
-    def enter(read: Read) -> Read:
+    def register(read: Read) -> Read:
         CATALOGUE[name.partition(".")[0]].tables.append(Table(name, read, parts, within, across))
         return read
 
-    return enter
+    return register
 
 
 def request(text: str) -> Request:
-    """The measure and options that a text such as `sim:mask=real` asks for."""
+    """The measure and options that a text such as `sim:mask=real` names."""
     name, _, given = text.partition(":")
     if name not in CATALOGUE:
         raise MeasureError(f"no measure {name!r}; known measures: {one_of(CATALOGUE)}")
@@ -168,7 +168,7 @@ def request(text: str) -> Request:
 
 
 def describe(measure: Measure) -> dict[str, Any]:
-    """What `conoscope list measures` shows."""
+    """The description of a measure for `conoscope list measures`."""
     low, high = measure.tables[0].within
     return {
         "measure": measure.name,

@@ -16,7 +16,7 @@ from conoscope.sums.statistics import Directions
 
 SITES = ("hidden", "key", "value")
 DRAWS = 32
-"""Of how many choices of k classes the mean is taken."""
+"""The number of random choices of k classes that are averaged."""
 STEPS = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320)
 
 
@@ -29,9 +29,9 @@ def _parts() -> Iterator[Part]:
 def capacity(sums: Directions) -> Iterator[Reading]:
     """The largest cosine between the mean directions of k classes, against the number of classes.
 
-    A mean over choices of k of the classes; `mean` is that of all their cosines. `centred` is the same
-    of the class means less the mean of all classes. Beside them what could be: `simplex`, the least that k directions
-    allow, and `random`, what k directions at random in this width give. `effective_rank` is that of all class directions.
+    A mean over random choices of k classes; `mean` is the mean of all their cosines. `centred` is the largest cosine of the class
+    means minus the mean of all classes. For comparison: `simplex`, the least possible for k directions, and `random`, the value
+    for k random directions in this width. `effective_rank` is that of all class directions.
     """
     units = sums.total().units
     means = (units / sums.total().count[:, None])[sums.total().count > 0]
@@ -55,8 +55,8 @@ def capacity(sums: Directions) -> Iterator[Reading]:
 
 
 def _directed(x: Float[Tensor, "c d"]) -> Float[Tensor, "c d"]:
-    found: Tensor = torch.nn.functional.normalize(x, dim=-1)
-    return found
+    units: Tensor = torch.nn.functional.normalize(x, dim=-1)
+    return units
 
 
 def _cosines(x: Float[Tensor, "c d"]) -> Float[Tensor, "c c"]:
@@ -64,14 +64,14 @@ def _cosines(x: Float[Tensor, "c d"]) -> Float[Tensor, "c c"]:
 
 
 def _centred_cosines(x: Float[Tensor, "c d"]) -> Float[Tensor, "c c"]:
-    """The same of vectors less their mean; NaN where only rounding is left of one."""
+    """The cosines of vectors minus their mean; NaN where a difference is only rounding."""
     apart = x - x.mean(0)
-    there = torch.linalg.vector_norm(apart, dim=-1) > ROUNDING * torch.linalg.vector_norm(x, dim=-1)
-    return _cosines(apart).where(there[:, None] & there, torch.nan)
+    defined = torch.linalg.vector_norm(apart, dim=-1) > ROUNDING * torch.linalg.vector_norm(x, dim=-1)
+    return _cosines(apart).where(defined[:, None] & defined, torch.nan)
 
 
 def _choices(count: int, size: int) -> list[Tensor]:
-    """Which classes are taken together: all of them, or some choices, the same each time."""
+    """The chosen sets of classes: all of them, or DRAWS random sets, the same each time."""
     draw = torch.Generator().manual_seed(size)
     return [torch.randperm(count, generator=draw)[:size] for _ in range(1 if size == count else DRAWS)]
 
@@ -83,18 +83,18 @@ def _of_choices(cosines: Float[Tensor, "c c"], chosen: list[Tensor]) -> tuple[Fl
 
 
 def simplex(classes: int, width: int) -> float:
-    """The least that the largest cosine of k directions can be: -1 / (k - 1) up to k = d + 1, then 0 up to 2 d.
+    """The smallest possible largest cosine of k directions: -1 / (k - 1) up to k = d + 1, then 0 up to 2 d.
 
-    Beyond, it is more than 0, and how much is not known in general: 0 stands for it.
+    Beyond that it is above 0, by an amount that is not known in general; 0 is returned.
     """
     return -1 / (classes - 1) if classes <= width + 1 else 0.0
 
 
 def random_largest(classes: int, width: int) -> float:
-    """The median of the largest cosine of k random directions, taking their k (k - 1) / 2 cosines as independent.
+    """The median of the largest cosine of k random directions, if their k (k - 1) / 2 cosines were independent.
 
-    One such cosine is t / √(t² + d - 1) with t of Student's distribution of d - 1 degrees of freedom, here by its expansion
-    about the normal one.
+    One such cosine is t / √(t² + d - 1), with t from Student's distribution of d - 1 degrees of freedom, here by its expansion
+    around the normal distribution.
     """
     z = float(torch.special.ndtri(torch.tensor(0.5, dtype=torch.float64) ** (2 / (classes * (classes - 1)))))
     free = max(1, width - 1)

@@ -19,13 +19,13 @@ def _parts(heads: str) -> Iterator[Part]:
 
 @reads(_parts, within=(0, 1), source="Bonino et al. 2025", labels=True, across=True, on_request=True, heads=HEADS)
 def class_maps(by_class: dict[int, ByKey], heads: str) -> Iterator[Reading]:
-    """The mean attention map of the named heads over the examples of each class that the model gets right.
+    """The mean attention map of the named heads over the correctly classified examples of each class.
 
     One row for each query and key, counted from 0, of the first 128 tokens, whose mean weight is at least .01; [CLS] is kept,
-    the first separator and what follows count as 0. Only of use where texts are alike place by place, as genes are.
+    the first separator and all that follows count as 0. Useful only if texts are alike position by position, as genes are.
     """
-    for layer, found in by_class.items():
-        for label, moments in sorted(found.parts.items()):
+    for layer, maps in by_class.items():
+        for label, moments in sorted(maps.parts.items()):
             assert isinstance(moments, Moments)
             for number, head in enumerate(heads_of(heads)[layer]):
                 mean = moments.mean[number]

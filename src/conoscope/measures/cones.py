@@ -27,14 +27,14 @@ def _parts(mask: str) -> Iterator[Part]:
 
 
 def _of_sentences(each: Moments, name: str, more: dict[str, Tensor]) -> Reading:
-    """One of CONES: its mean over sentences."""
+    """The mean over sentences of one of CONES."""
     at = CONES.index(name)
     mean, sd, count = each.mean[..., at], each.sd[..., at], each.count[..., at]
     return Reading(mean, sd, count, {"undefined": each.undefined[..., at], **more})
 
 
 def _against(random: Directions, value: Float[Tensor, " h"]) -> dict[str, Tensor]:
-    """The mean cosine of random pairs, one vector a sentence, and the value less that."""
+    """`baseline`, the mean cosine of random pairs (one vector a sentence), and `adjusted`, the value minus that."""
     return {"baseline": random.sim, "adjusted": value - random.sim}
 
 
@@ -44,7 +44,7 @@ def sim(each: Moments, pooled: Directions, random: Directions) -> Reading:
 
     SIM = (‖Σu‖² - n) / (n (n - 1)) with u the unit vectors of one sentence. `zeros` counts the zero vectors left
     out, `undefined` the sentences with fewer than two vectors, and `pooled` is SIM of all sentences' vectors at once.
-    `baseline` is the mean cosine of vectors of different sentences, and `adjusted` the value less that.
+    `baseline` is the mean cosine of vectors of different sentences, and `adjusted` the value minus that.
     """
     value = each.mean[..., CONES.index("sim")]
     return _of_sentences(each, "sim", {"zeros": pooled.zeros, "pooled": pooled.sim, **_against(random, value)})
@@ -54,7 +54,7 @@ def sim(each: Moments, pooled: Directions, random: Directions) -> Reading:
 def intra_sim(each: Moments, pooled: Directions, random: Directions) -> Reading:
     """The mean over sentences of the mean cosine between a sentence's vectors and their mean vector.
 
-    `baseline` and `adjusted` are as in `sim`: what any two words share, and what is left without it.
+    `baseline` and `adjusted` are as in `sim`: what any two words share, and the value minus that.
     """
     value = each.mean[..., CONES.index("intra_sim")]
     return _of_sentences(each, "intra_sim", {"zeros": pooled.zeros, **_against(random, value)})

@@ -1,4 +1,4 @@
-"""Directionality: which subspaces a head reads and writes, and how far what it computes has a direction."""
+"""Directionality: which subspaces a head reads and writes, and how directional its computation is."""
 
 from collections.abc import Iterator
 

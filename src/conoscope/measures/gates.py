@@ -18,9 +18,9 @@ from conoscope.sums.samples import Sample
 THETA = 0.01
 """A weight below this counts as none."""
 OF_ALL = ("has_strong", "shared")
-"""What is told of an example's strong cells by looking at the other examples."""
+"""Scores of an example's strong cells that depend on the other examples."""
 EXAMPLES = ("16", "64", "256")
-"""Of how many examples of the corpus the maps may be looked at."""
+"""The possible numbers of examples whose maps are scored."""
 NEEDS = {size: Need.of(Sample, "gate_maps", examples=size) for size in EXAMPLES}
 
 Scores = Mapping[str, Float[Tensor, "*s"]]
@@ -28,7 +28,7 @@ Scores = Mapping[str, Float[Tensor, "*s"]]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on a head is a gate of some kind; applied to scores that are measured already, so another try costs nothing."""
+    """The thresholds that classify heads as gates. They apply to scores measured before, so trying others costs nothing."""
 
     closed_special: float = 0.6
     closed_cell: float = THETA
@@ -45,9 +45,9 @@ class Thresholds:
 
 
 def names_of_gates(scores: Scores, limits: Thresholds) -> dict[str, Bool[Tensor, "*s"]]:
-    """For each kind of gate, whether it is one: of single examples, or of the mean scores of a head.
+    """For each kind of gate, whether the scores are of that kind: scores of single examples, or mean scores of a head.
 
-    What is closed is of no other kind but `instance`: the rest of its weights is too little to be named.
+    A closed gate can only be `instance` as well: its remaining weight is too small for the other kinds.
     """
     s = scores
     nowhere = _below(s["peak"], limits.closed_cell) & _within(s["length"] * limits.closed_cell, 0.5)
@@ -57,7 +57,7 @@ def names_of_gates(scores: Scores, limits: Thresholds) -> dict[str, Bool[Tensor,
     cluster = _reaches(s["cluster"], limits.cluster_mass) & _reaches(s["cluster_beyond"], limits.cluster_beyond)
     forward, backward = _contextual(s, limits.contextual_mass, cluster)
     few = _within(s["strong"] - (1 / s["length"]).clamp_min(limits.instance_rows), 0.0)
-    found = {
+    kinds = {
         "directional": carried & _within(s["apart"], limits.directional_apart) & ~even,
         "open": even,
         "forward contextual": forward,
@@ -65,26 +65,26 @@ def names_of_gates(scores: Scores, limits: Thresholds) -> dict[str, Bool[Tensor,
         "cluster": cluster,
     }
     instance = _reaches(s["has_strong"], 0.5) & few & _below(s["shared"], limits.instance_shared)
-    return {"closed": closed, **{name: is_one & ~closed for name, is_one in found.items()}, "instance": instance}
+    return {"closed": closed, **{name: is_one & ~closed for name, is_one in kinds.items()}, "instance": instance}
 
 
 def _reaches(score: Float[Tensor, "*s"], limit: float) -> Bool[Tensor, "*s"]:
-    """Whether a score is at least so large, up to rounding: one row of 12 is the same share in single precision and in double."""
+    """score ≥ limit, up to rounding: one row of 12 is the same share in single and in double precision."""
     return score >= limit - ROUNDING
 
 
 def _below(score: Float[Tensor, "*s"], limit: float) -> Bool[Tensor, "*s"]:
-    """Whether a score is less, by more than rounding."""
+    """score < limit, by more than rounding."""
     return score < limit - ROUNDING
 
 
 def _within(score: Float[Tensor, "*s"], limit: float) -> Bool[Tensor, "*s"]:
-    """Whether a score is at most so large, up to rounding."""
+    """score ≤ limit, up to rounding."""
     return score <= limit + ROUNDING
 
 
 def _contextual(s: Scores, mass: float, cluster: Bool[Tensor, "*s"]) -> tuple[Bool[Tensor, "*s"], Bool[Tensor, "*s"]]:
-    """Forward and backward: one of them alone, or each at least half as much, where it is not blocks that make neighbours."""
+    """Forward and backward: each if its own mass is enough; both if each has half of that and it is not a cluster."""
     both = _reaches(s["forward"], mass / 2) & _reaches(s["backward"], mass / 2) & ~cluster
     return _reaches(s["forward"], mass) | both, _reaches(s["backward"], mass) | both
 
@@ -101,8 +101,8 @@ def scores_of(maps: Sample) -> dict[str, Float[Tensor, "k h"]]:
 def _among_others(
     strong: Bool[Tensor, "k h"], places: Int[Tensor, "k h 2"], labels: Int[Tensor, " k"]
 ) -> dict[str, Float[Tensor, "k h"]]:
-    """Whether there are strong cells, and in what share of the other examples of the class the strongest of theirs is at the same
-    place; NaN without a strong cell, or without another example."""
+    """Whether there are strong cells, and in what share of the other examples of the class the strongest cell is at the same
+    position; NaN without a strong cell, or without another example."""
     others = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool)
     same = (places[:, None] == places).all(-1) & strong & others[..., None]
     shared = same.sum(1).double() / others.sum(1)[:, None]
@@ -110,7 +110,7 @@ def _among_others(
 
 
 def names_of_heads(maps: Sample, limits: Thresholds) -> tuple[list[str], Float[Tensor, " h"]]:
-    """The gates of each head by its mean scores, and the share of examples whose own scores give the same."""
+    """The gates of each head by its mean scores, and the share of examples whose own scores give the same gates."""
     scores = scores_of(maps)
     each = torch.stack(list(names_of_gates(scores, limits).values()))
     whole = torch.stack(list(names_of_gates({name: x.nanmean(0) for name, x in scores.items()}, limits).values()))
@@ -131,14 +131,14 @@ def _names_parts(examples: str) -> Iterator[Part]:
 def gates(maps: Sample) -> Iterator[Reading]:
     """Scores of each head's maps: what they close, spread, gather in columns, and give to neighbours, blocks and single cells.
 
-    Means over at most 16 examples of the corpus (`examples`), drawn by hash, with at least 4 words and at most 512 tokens.
+    Means over at most 16 examples of the corpus (`examples`), sampled by hash, with at least 4 words and at most 512 tokens.
     """
     for name, values in scores_of(maps).items():
         yield _over_examples(values).with_keys(score=name)
 
 
 def _over_examples(values: Float[Tensor, "k h"]) -> Reading:
-    """Mean, standard deviation and number of what is there."""
+    """Mean, standard deviation and number of the values that are not NaN."""
     count, mean = (~values.isnan()).sum(0), values.nanmean(0)
     spread = (values - mean).square().nansum(0) / (count - 1)
     return Reading(mean, spread.where(count > 1, torch.nan).sqrt(), count)

@@ -1,4 +1,4 @@
-"""By kind of token: what attention gives, as weight and as what is mixed in, by head and of all heads together."""
+"""By kind of token: the attention weight that it receives and the norm of its contribution, by head and over all heads."""
 
 from collections.abc import Iterator, Mapping
 from math import inf, nan
@@ -16,7 +16,7 @@ from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Counts, Moments, Range
 
 TOKENS = 32
-"""How many keys of each kind are told one by one."""
+"""How many single keys of each kind `norms.tokens` lists."""
 
 
 def _parts() -> Iterator[Part]:
@@ -78,7 +78,7 @@ def cancel_out(pairs: Mapping[int, Sample], by_head: bool) -> Iterator[Reading]:
 
 
 def _seen_pairs(pairs: Sample) -> Iterator[tuple[int, Int[Tensor, " n"], Float[Tensor, "n 2 h"]]]:
-    """Of each kind the ranks, weights and norms of the keys that their query may see."""
+    """For each kind the ranks, weights and norms of the keys that are visible to their query."""
     for kind in pairs.groups.unique().tolist():
         here = pairs.groups == kind
         both = pairs.values[here].double().unflatten(-1, (2, -1))
@@ -91,9 +91,9 @@ def _correlated(both: Float[Tensor, "n 2 h"], by_head: bool) -> Reading:
     weights, norms = both.unbind(1)
     if not by_head:
         return Reading.of_one(spearman(weights.flatten(), norms.flatten()), n=weights.numel())
-    found = torch.tensor([spearman(weights[:, head], norms[:, head]) for head in range(weights.shape[1])], dtype=torch.float64)
-    count = torch.where(found.isnan(), 0, len(weights))
-    return Reading(found, torch.full_like(found, nan), count)
+    values = torch.tensor([spearman(weights[:, head], norms[:, head]) for head in range(weights.shape[1])], dtype=torch.float64)
+    count = torch.where(values.isnan(), 0, len(weights))
+    return Reading(values, torch.full_like(values, nan), count)
 
 
 def _token_parts() -> Iterator[Part]:
@@ -104,8 +104,8 @@ def _token_parts() -> Iterator[Part]:
 def tokens(pairs: Sample) -> Iterator[Reading]:
     """‖f(x)‖ of single keys, with the weight α that a query gives them and α ‖f(x)‖ beside it.
 
-    Of at most 32 keys of each layer and kind, those with the smallest hash among the keys of `norms.cancel_out`, each with one
-    query and one head drawn by hash too.
+    At most 32 keys of each layer and kind, those with the smallest hash among the keys of `norms.cancel_out`, each with one
+    query and one head, also sampled by hash.
     """
     for kind, ranks, both in _seen_pairs(pairs):
         for rank, (weights, norms) in zip(ranks[:TOKENS].tolist(), both[:TOKENS].tolist(), strict=True):
@@ -123,7 +123,7 @@ def frequency(tokens: Mapping[int, Sample], counts: Mapping[int, Counts]) -> Ite
     """Spearman's correlation of a token's frequency rank (1 is the most frequent) with ‖f(x)‖, and with the weight it receives.
 
     `what`: `norm` or `weight`, means over heads, by layer and, without a layer, over all layers. `by`: frequencies counted on
-    the `corpus`, or those of a `file`. `tokens`: `all`, or only those of `content`. Of at most 4,096 tokens drawn by hash.
+    the `corpus`, or those of a `file`. `tokens`: `all`, or only those of `content`. At most 4,096 tokens, sampled by hash.
     """
     # The sample holds the same tokens in every layer.
     mean = torch.stack([here.values for here in tokens.values()]).mean(0)
@@ -146,7 +146,7 @@ def _head_parts() -> Iterator[Part]:
 
 @reads(_head_parts, within=(0, inf), source="Clark et al. 2019")
 def heads(each: Moments) -> Iterator[Reading]:
-    """What each head looks at: the mean weight on a token itself, the previous, the next, the first, and on each kind.
+    """Where each head attends: the mean weight on a token itself, the previous, the next, the first, and on each kind.
 
     `what`: `self`, `previous`, `next`, `first`, `sep_to_sep` and `other_to_sep` (from separators, and from the others, to
     separators); `entropy` in nats, of all rows, and `entropy_cls` of the classifying token's; `kind` with the kind's name

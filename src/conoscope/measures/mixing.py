@@ -23,9 +23,9 @@ def _parts(tokens: str) -> Iterator[Part]:
 def mixing(each: dict[int, Moments], ends: dict[int, Range], sizes: dict[int, Moments]) -> Iterator[Reading]:
     """The mixing ratio: ‖what comes from other tokens‖ / (that + ‖what is kept of the token‖), mean over tokens.
 
-    `method`: `attn_w` of attention weights, 1 - α_ii; `attn_n` of norms, with what is mixed in Σ_j≠i Σ_h αf(x_j) and what is
-    kept Σ_h αf(x_i); `attnres_w` and `attnres_n` with the residual x_i kept as well; `attnresln_n` after the normalisation
-    that follows. `kind`: of which tokens; -1 for all, each kind counted as often as it comes. `low` and `high`: the ends.
+    `method`: `attn_w` of attention weights, 1 - α_ii; `attn_n` of norms, with Σ_j≠i Σ_h αf(x_j) mixed in and Σ_h αf(x_i) kept;
+    `attnres_w` and `attnres_n` with the residual x_i kept as well; `attnresln_n` after the following normalisation. `kind`: the
+    kind of tokens; -1 for all, each kind weighted by its number of tokens. `low` and `high`: the smallest and largest value.
     """
     many = next(iter(sizes.values()))
     totals = (many.mean * many.count).round()
@@ -36,12 +36,12 @@ def mixing(each: dict[int, Moments], ends: dict[int, Range], sizes: dict[int, Mo
                 bounds = {"low": float(ends[layer].low[kind, at]), "high": float(ends[layer].high[kind, at])}
                 row = Reading.of_one(here.mean[kind, at], here.sd[kind, at], here.count[kind, at], **bounds)
                 yield row.with_keys(**keys, kind=kind)
-            if (there := here.count[:, at] > 0).any():
-                yield _of_all(here, ends[layer], totals * there, at).with_keys(**keys, kind=-1)
+            if (counted := here.count[:, at] > 0).any():
+                yield _of_all(here, ends[layer], totals * counted, at).with_keys(**keys, kind=-1)
 
 
 def _of_all(here: Moments, ends: Range, totals: torch.Tensor, at: int) -> Reading:
-    """The mean over kinds, each with its number of tokens; n is the number of tokens that were looked at."""
+    """The mean over kinds, weighted by their numbers of tokens; n is the number of sampled tokens."""
     value = (here.mean[:, at] * totals).sum() / totals.sum()
     bounds = {"low": float(ends.low[:, at].min()), "high": float(ends.high[:, at].max())}
     return Reading.of_one(value, n=here.count[:, at].sum(), **bounds)

@@ -44,11 +44,11 @@ def _bounds(counts: Histogram) -> Float[Tensor, "bins 2"]:
 
 
 def quantile(counts: Histogram, q: float) -> Float[Tensor, " h"]:
-    """The q-quantile of what was counted, as if each bin were filled evenly."""
+    """The q-quantile of a histogram, as if each bin were filled evenly."""
     total = counts.counts.cumsum(-1).double()
-    wanted = q * total[..., -1:]
-    place = torch.searchsorted(total, wanted).clamp_max(total.shape[-1] - 1)
+    target = q * total[..., -1:]
+    place = torch.searchsorted(total, target).clamp_max(total.shape[-1] - 1)
     here = counts.counts.gather(-1, place).double()
     low, high = _bounds(counts)[place[..., 0]].unbind(-1)
-    share = ((wanted - (total.gather(-1, place) - here)) / here)[..., 0]
+    share = ((target - (total.gather(-1, place) - here)) / here)[..., 0]
     return low + share.clamp(0, 1) * (high.where(high.isfinite(), low) - low)

@@ -14,5 +14,5 @@ MEASURES = {
 
 
 def question_of(measure: str) -> tuple[str, int]:
-    """The question that a measure helps to answer, and its place among the measures that do."""
+    """The question that a measure helps to answer, and the measure's position under that question."""
     return next((question, names.index(measure)) for question, names in MEASURES.items() if measure in names)

@@ -15,7 +15,7 @@ SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "hea
 MASKS = ("real", "content")
 TOKENS = ("drawn", "all")
 FIRST = (1, 2, 5, 10, 20, 50)
-"""Of how many directions `top_directions` gives the share."""
+"""The numbers of directions whose share `top_directions` gives."""
 
 
 def _parts(mask: str, tokens: str) -> Iterator[Part]:
@@ -34,8 +34,8 @@ def _reading(value: Float[Tensor, " h"], products: Gram, **more: Tensor) -> Read
 def effective_rank(products: Gram) -> Reading:
     """How many directions are in use: exp of the entropy of the singular values of all vectors, one a row.
 
-    p_k = s_k / Σ s, no centring. `rank` counts the singular values above rounding. Of at most 16 tokens of each sentence
-    (8 for heads), drawn by hash, or, with `tokens=all`, of all.
+    p_k = s_k / Σ s, no centring. `rank` counts the singular values above rounding. Over at most 16 tokens of each sentence
+    (8 for heads), sampled by hash, or over all with `tokens=all`.
     """
     spectrum = products.spectrum
     return _reading(entropy_rank(spectrum), products, rank=(spectrum > 0).sum(-1))

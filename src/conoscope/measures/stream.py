@@ -1,4 +1,4 @@
-"""The stream: how a layer changes what runs through it."""
+"""The residual stream: how each layer changes it."""
 
 from collections.abc import Iterator, Mapping
 from math import inf, nan
@@ -21,12 +21,12 @@ def _parts() -> Iterator[Part]:
 
 @reads(_parts, within=(-inf, inf), source="after Bonino et al. 2025; CKA: Kornblith et al. 2019, Song et al. 2012")
 def stream(each: Moments, pairs: Sample | None = None) -> Iterator[Reading]:
-    """What each layer does to the stream: how far it turns it, what share each of its parts has, and its coordinates.
+    """What each layer does to the residual stream: how far it turns it, the share of each of its parts, and its coordinates.
 
-    x is what the layer before left, a and m what attention and the feed-forward part add, y what the layer leaves. `what`:
-    `cosine` of x and y; `residual_share`, `attention_share`, `forward_share`, the lengths of x, a and m divided by their
-    sum; `mean`, `variance` and excess `kurtosis` of y's coordinates; `cka`, linear and without bias, of x and y. Means over at
-    most 8 tokens of each sentence, drawn by hash; CKA of at most 512 tokens of the corpus.
+    x is the layer's input, a and m what attention and the feed-forward part add, y the layer's output. `what`: `cosine` of x
+    and y; `residual_share`, `attention_share`, `forward_share`, the lengths of x, a and m divided by their sum; `mean`,
+    `variance` and excess `kurtosis` of y's coordinates; `cka`, linear and without bias, of x and y. Means over at most 8 tokens
+    of each sentence, sampled by hash; CKA over at most 512 tokens of the corpus.
     """
     for at, what in enumerate(STREAM):
         if each.count[at]:
@@ -38,9 +38,9 @@ def stream(each: Moments, pairs: Sample | None = None) -> Iterator[Reading]:
 
 
 def cka(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> float:
-    """Linear CKA without bias: H(K, L) / √(H(K, K) H(L, L)) of the products K = x xᵀ and L = y yᵀ; NaN for fewer than four.
+    """Unbiased linear CKA: H(K, L) / √(H(K, K) H(L, L)) of K = x xᵀ and L = y yᵀ; NaN for fewer than four vectors.
 
-    H is the estimate of HSIC that is right on average for any number of vectors (Song et al. 2012).
+    H is the estimator of HSIC that is unbiased for any number of vectors (Song et al. 2012).
     """
     if len(x) < 4:
         return nan
@@ -50,7 +50,7 @@ def cka(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> float:
 
 
 def _hsic(k: Float[Tensor, "n n"], m: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
-    """Of products with nothing on the diagonal; without the factor that they share."""
+    """HSIC of Gram matrices with a zero diagonal, up to a factor that cancels in CKA."""
     n = len(k)
     return (k * m).sum() + k.sum() * m.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (k.sum(0) * m.sum(0)).sum()
 
@@ -69,9 +69,9 @@ def path(sums: Mapping[int, Directions]) -> Iterator[Reading]:
     ends = last.unit.flip(0).where(last.count.flip(0)[..., None] > 0, torch.nan)
     for layer, here in sums.items():
         if here.units.shape == ends.shape:
-            sums_of, there = torch.einsum("hgd,hcd->hgc", here.units, ends), ~ends[:, None, :, 0].isnan()
+            cosines, defined = torch.einsum("hgd,hcd->hgc", here.units, ends), ~ends[:, None, :, 0].isnan()
             own = torch.eye(ends.shape[1], dtype=torch.bool)
             for towards, chosen in (("own", own), ("other", ~own)):
-                count = (here.count[..., None] * (there & chosen)).sum()
-                value = sums_of.where(there & chosen, 0.0).sum() / count
+                count = (here.count[..., None] * (defined & chosen)).sum()
+                value = cosines.where(defined & chosen, 0.0).sum() / count
                 yield Reading.of_one(value, n=count).with_keys(layer=layer, towards=towards)

@@ -1,7 +1,7 @@
-"""Tally: the statistics that some measures need, and the only memory of a run.
+"""Tally: the statistics that the measures need, and the only state of a run.
 
-Small arrays of several batches wait and are summed together: by the law that changes no number, and it saves the adding of
-large sums to small ones, and on a GPU the many small kernels.
+Small arrays of several batches are buffered and summed together. Since statistics add up in any grouping, this changes no number;
+it saves many additions to large sums, and many small kernels on a GPU.
 """
 
 import json
@@ -30,7 +30,7 @@ FORMAT = 2
 
 @dataclass(frozen=True)
 class Need:
-    """A statistic of a quantity with its options. Two measures with equal needs share one sum; nothing is inferred."""
+    """A statistic of a quantity with its options. Measures with equal needs share one sum; nothing is inferred."""
 
     statistic: str
     quantity: str
@@ -38,7 +38,7 @@ class Need:
 
     @classmethod
     def of(cls, statistic: type[Statistic], quantity: str, **options: str) -> "Need":
-        """The need for `statistic` of `quantity` with these options."""
+        """The need for this statistic of this quantity with these options."""
         return cls(statistic.__name__, quantity, tuple(sorted(options.items())))
 
     def __hash__(self) -> int:
@@ -50,7 +50,7 @@ class Need:
 
     @cached_property
     def described(self) -> Quantity:
-        """The quantity by that name."""
+        """The registered Quantity."""
         return QUANTITIES[self.quantity]
 
     @cached_property
@@ -58,17 +58,17 @@ class Need:
         return dict(self.options)
 
     def compute(self, subject: Subject, before: Statistic | None) -> Statistic | tuple[Any, ...] | None:
-        """The arrays of the quantity, or its statistic, given what is summed already; None where the subject has no such site."""
+        """The arrays of the quantity, or its statistic; None if the subject has no such site. `before`: the sum so far."""
         options: dict[str, Any] = self._chosen
         if self.described.sampled:
             options = {**options, "so_far": before if isinstance(before, Sample) else Sample()}
-        answer: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **options)
-        return answer
+        computed: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **options)
+        return computed
 
     def reduce(self, arrays: tuple[Any, ...]) -> Statistic:
-        """The statistic of the arrays of one batch, or of several concatenated."""
-        done = arrays if self.described.finish is None else self.described.finish(*arrays)
-        return done if isinstance(done, Statistic) else Statistic.kinds[self.statistic].of(*done)
+        """The statistic of the arrays of one batch, or of several batches concatenated."""
+        finished = arrays if self.described.finish is None else self.described.finish(*arrays)
+        return finished if isinstance(finished, Statistic) else Statistic.kinds[self.statistic].of(*finished)
 
     def __str__(self) -> str:
         return f"{self.statistic} of {self.quantity}({', '.join(f'{key}={value}' for key, value in self.options)})"
@@ -76,7 +76,7 @@ class Need:
 
 @dataclass
 class Tally:
-    """What has been summed so far, by need and layer."""
+    """The sums so far, by need and layer."""
 
     needs: tuple[Need, ...]
     sums: dict[tuple[Need, int], Statistic] = field(default_factory=dict)
@@ -89,64 +89,64 @@ class Tally:
 
     @property
     def reductions(self) -> set[str]:
-        """What must be seen of the attention weights; nothing where they need not be captured."""
-        return {look for need in self.needs for look in need.described.reductions}
+        """The reductions of attention weights to compute; empty if weights need not be captured."""
+        return {reduction for need in self.needs for reduction in need.described.reductions}
 
     @property
     def heads(self) -> dict[int, list[int]]:
-        """The heads of each layer whose maps must be kept until the model has answered."""
-        found: dict[int, set[int]] = {}
+        """The heads of each layer whose maps must be kept until the model's output is known."""
+        by_layer: dict[int, set[int]] = {}
         for named in (dict(need.options).get("heads") for need in self.needs):
             for layer, heads in heads_of(named).items() if named else ():
-                found.setdefault(layer, set()).update(heads)
-        return {layer: sorted(heads) for layer, heads in found.items()}
+                by_layer.setdefault(layer, set()).update(heads)
+        return {layer: sorted(heads) for layer, heads in by_layer.items()}
 
     def wants(self, kind: type[Subject]) -> bool:
-        """Whether any of the needs is of this kind of subject."""
+        """Whether any need reads this type of subject."""
         return any(need.described.of is kind for need in self.needs)
 
     def add(self, subject: Subject) -> None:
-        """Take one layer of one batch, or of the weights, into the sums."""
+        """Add one layer of one batch, or of the weights, to the sums."""
         computed: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         for need in self.needs:
             if not isinstance(subject, need.described.of):
                 continue
             key, same = (need, subject.layer), (need.quantity, need.options)
-            # Two statistics of one quantity: it is computed once. What is computed for a sample depends on the sample.
-            found = computed[same] if same in computed else need.compute(subject, self.sums.get(key))
+            # Two statistics of one quantity: compute it once. What is computed for a sample depends on the sample.
+            part = computed[same] if same in computed else need.compute(subject, self.sums.get(key))
             if not need.described.sampled:
-                computed[same] = found
-            if isinstance(found, Statistic):
-                self._put(*key, found)
-            elif found is not None:
-                self._wait(key, found)
+                computed[same] = part
+            if isinstance(part, Statistic):
+                self._add_part(*key, part)
+            elif part is not None:
+                self._buffer(key, part)
 
     def settle(self) -> None:
-        """Take all that waits into the sums."""
+        """Add all buffered arrays to the sums."""
         for key in self._buffers:
-            self._settle(key)
+            self._flush(key)
 
-    def _wait(self, key: tuple[Need, int], found: tuple[Any, ...]) -> None:
-        waiting = self._buffers.get(key)
-        if waiting is None:
-            waiting = self._buffers[key] = BatchBuffer()
-        if waiting.take(found):
+    def _buffer(self, key: tuple[Need, int], arrays: tuple[Any, ...]) -> None:
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = BatchBuffer()
+        if buffer.take(arrays):
             return
-        self._settle(key)
-        waiting.make_room(found, self.sums[key].numel if key in self.sums else 0)
-        if not waiting.take(found):
-            self._put(*key, key[0].reduce(found))
+        self._flush(key)
+        buffer.make_room(arrays, self.sums[key].numel if key in self.sums else 0)
+        if not buffer.take(arrays):
+            self._add_part(*key, key[0].reduce(arrays))
 
-    def _settle(self, key: tuple[Need, int]) -> None:
+    def _flush(self, key: tuple[Need, int]) -> None:
         if (arrays := self._buffers[key].leave()) is not None:
-            self._put(*key, key[0].reduce(arrays))
+            self._add_part(*key, key[0].reduce(arrays))
 
-    def _put(self, need: Need, layer: int, part: Statistic) -> None:
+    def _add_part(self, need: Need, layer: int, part: Statistic) -> None:
         before = self.sums.get((need, layer))
         self.sums[need, layer] = part if before is None else before + part
 
     def of(self, need: Need) -> Iterator[tuple[int, Statistic]]:
-        """The layers that have this need, in order, each with its sums."""
+        """The layers with sums of this need, in order, each with its sums."""
         self.settle()
         yield from sorted(((layer, sums) for (kept, layer), sums in self.sums.items() if kept == need), key=itemgetter(0))
 
@@ -162,11 +162,11 @@ class Tally:
         other.settle()
         both = type(self)(self.needs, dict(self.sums))
         for (need, layer), sums in other.sums.items():
-            both._put(need, layer, sums)
+            both._add_part(need, layer, sums)
         return both
 
     def save(self, folder: Path) -> None:
-        """Write tally.safetensors (every number) and tally.json (what they are)."""
+        """Write tally.safetensors (the numbers) and tally.json (their needs and layers)."""
         self.settle()
         tensors: dict[str, Tensor] = {}
         entries: list[dict[str, Any]] = []
@@ -180,17 +180,17 @@ class Tally:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote."""
+        """The tally that `save` wrote to this folder."""
         try:
             described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
-            return cls._described(described, load_file(folder / "tally.safetensors"))
+            return cls._restored(described, load_file(folder / "tally.safetensors"))
         except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
             raise OutputError(
                 f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
             ) from error
 
     @classmethod
-    def _described(cls, described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
+    def _restored(cls, described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
         if described["format"] != FORMAT:
             raise OutputError(
                 f"these results were written in format {described['format']}, and this is format {FORMAT}; measure again"

@@ -1,1 +1,1 @@
-"""measure() and merge(): the whole pipe."""
+"""measure() and merge(): the whole pipeline."""

@@ -1,4 +1,4 @@
-"""Checkpoint: what a stopped run had summed, so that the same command goes on from there."""
+"""Checkpoint: the sums of an interrupted run, from which the same command resumes."""
 
 import shutil
 import time
@@ -24,7 +24,7 @@ EVERY = 60.0
 
 @dataclass
 class StreamDigest:
-    """Counts the examples that pass, and adds up their hashes: a digest that merges as the sums do."""
+    """Counts of the examples read, and the sum of their hashes: a digest that merges as the sums do."""
 
     examples: int = 0
     digest: int = 0
@@ -34,7 +34,7 @@ class StreamDigest:
     classes: dict[str, int] = field(default_factory=dict)
 
     def watch(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """The same examples, counted as they pass."""
+        """Yield the same examples, counting them."""
         for example in examples:
             self.examples += 1
             self.digest = (self.digest + example.digest) % 2**63
@@ -42,18 +42,18 @@ class StreamDigest:
                 self.classes[example.label] = self.classes.get(example.label, 0) + 1
             yield example
 
-    def judge(self, batch: Batch, answer: Tensor) -> None:
-        """Count the examples of a batch that have a label among the model's classes, and those that were answered right."""
+    def count_correct(self, batch: Batch, answer: Tensor) -> None:
+        """Count the examples of a batch whose label is among the model's classes, and those predicted correctly."""
         if answer.ndim == 2 and answer.shape[-1] > 1:
             label = batch.label.to(answer.device)
-            asked = (label >= 0) & (label < answer.shape[-1])
-            self.labelled += int(asked.sum())
-            self.correct += int((asked & (answer.argmax(-1) == label)).sum())
+            labelled = (label >= 0) & (label < answer.shape[-1])
+            self.labelled += int(labelled.sum())
+            self.correct += int((labelled & (answer.argmax(-1) == label)).sum())
 
 
 @dataclass
 class Checkpoint:
-    """The folder `partial` inside of a run's output folder; nothing at all for a run without one."""
+    """The folder `partial` inside a run's output folder; does nothing for a run without an output folder."""
 
     out: Path | None
     provenance: Mapping[str, Any]
@@ -61,11 +61,11 @@ class Checkpoint:
 
     @property
     def folder(self) -> Path | None:
-        """Where the sums so far are kept."""
+        """The folder of the sums so far."""
         return None if self.out is None else self.out / "partial"
 
     def resume(self, examples: Iterator[Example], tally: Tally) -> tuple[Tally, StreamDigest]:
-        """The tally of an earlier run of the same command, its examples skipped; the given one where there is none."""
+        """The tally of an interrupted run of the same command, with its examples skipped; else the given tally."""
         if self.folder is None or not (self.folder / "provenance.json").is_file():
             return tally, StreamDigest()
         try:
@@ -81,7 +81,7 @@ class Checkpoint:
         return before.tally, done
 
     def keep(self, tally: Tally, seen: StreamDigest) -> None:
-        """Save the sums so far, once a minute at the most."""
+        """Save the sums so far, at most once a minute."""
         if self.folder is None or time.monotonic() - self._saved < EVERY:
             return
         with atomic_folder(self.folder) as new:
@@ -90,6 +90,6 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def clear(self) -> None:
-        """The run is complete: nothing is left to resume."""
+        """Remove the checkpoint of a complete run."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What kind of gate each head is, sorted again by other thresholds, and the map of layers and heads as text."""
+"""The kind of gate of each head by other thresholds, and the grid of layers and heads as text."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def sort_gates(result: Result, limits: Thresholds | None = None) -> "pd.DataFrame":
-    """The gates of every head by these thresholds, from scores that were measured before: layer, head, gates, stability, n."""
+    """The gates of every head by these thresholds, from scores measured before; columns: layer, head, gates, stability, n."""
     import pandas as pd
 
     rows = []
@@ -36,7 +36,7 @@ def sort_gates(result: Result, limits: Thresholds | None = None) -> "pd.DataFram
 
 
 def thresholds(given: Sequence[str]) -> Thresholds:
-    """The usual thresholds with some of them changed, each given as `open.entropy=0.7`."""
+    """The default thresholds with changes, each given as `open.entropy=0.7`."""
     known = [field.name.replace("_", ".", 1) for field in fields(Thresholds)]
     changed: dict[str, float] = {}
     refuse_twice("threshold", (assignment.partition("=")[0] for assignment in given))
@@ -52,7 +52,7 @@ def thresholds(given: Sequence[str]) -> Thresholds:
 
 
 def gate_map(sorted_gates: "pd.DataFrame") -> str:
-    """A row for each layer and a column for each head, a letter for each gate; what the letters mean, and how many there are."""
+    """The grid as text, a row a layer, a column a head and a letter a gate; then a legend with the count of each gate."""
     letters = sorted_gates.assign(gates=[_letters(names) for names in sorted_gates["gates"]])
     grid = letters.pivot(index="layer", columns="head", values="gates").fillna("")
     count = Counter(gate for names in sorted_gates["gates"] for gate in names.split(" + "))

@@ -1,4 +1,4 @@
-"""measure(): the whole pipe in one call, from a model and a corpus to tables."""
+"""measure(): the whole pipeline in one call, from a model and a corpus to tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,11 +39,13 @@ from conoscope.results.store import claim
 
 @dataclass(frozen=True)
 class Options:
-    """How to run. Without a `batch_size`, 32 texts, and 128 on a GPU, which small batches leave idle. None of it changes a
-    number, save `limit`, `max_length`, `dtype`, `kinds` (further kinds of tokens, as words by name) and `frequencies` (a file of
-    the tokens' ranks or counts) and `pool` (which vector stands for a text: first, last or mean; without it what the classifier
-    reads, or what the model's files say). Without a `device` and a `dtype`, a model is measured as it is, and a folder is loaded
-    in float32, on a GPU where there is one."""
+    """Options of `measure()`. Only `limit`, `max_length`, `dtype`, `kinds`, `frequencies` and `pool` change numbers.
+
+    `batch_size`: by default 32 texts, and 128 on a GPU, which small batches leave idle. `kinds`: further kinds of tokens, as
+    lists of words by name. `frequencies`: a file of the tokens' ranks or counts. `pool`: which vector stands for a text, first, last or
+    mean; by default what the classifier reads, or what the model's files say. Without `device` and `dtype`, a model in memory is
+    measured as it is, and a folder is loaded in float32, on a GPU if there is one.
+    """
 
     device: str | None = None
     dtype: str | None = None
@@ -71,28 +73,28 @@ def measure(
 ) -> Result:
     """Measure a model on a corpus in one streaming pass.
 
-    Without `measures`, every one that fits; without a corpus, those of the weights alone. With `out`, the result is saved
-    there too, and a run that was stopped goes on where it was.
+    Without `measures`, every applicable measure is run; without a corpus, those of the weights only. With `out`, the result is
+    also saved there, and an interrupted run resumes.
 
     >>> measure("runs/pure", "bistro:test", ["sim"])["sim"]
     """
     chosen = options or Options()
     texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, chosen.labels)
-    asked = [request(name) for name in measures] if measures else _fitting(texts, corpus is not None)
-    refuse_twice("measure", (wanted.name for wanted in asked))
-    _refuse_without_texts(asked, corpus is not None)
-    _refuse_unread(asked, chosen, corpus is not None)
+    requests = [request(name) for name in measures] if measures else _applicable(texts, corpus is not None)
+    refuse_twice("measure", (requested.name for requested in requests))
+    _refuse_without_texts(requests, corpus is not None)
+    _refuse_unread(requests, chosen, corpus is not None)
     chosen_pool(chosen.pool)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    batcher = loaded.batcher(texts, chosen.max_length, _known(loaded, chosen))
+    batcher = loaded.batcher(texts, chosen.max_length, _annotations(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
-    provenance = {**_provenance(loaded, texts, batcher, asked, chosen), "every": not measures}
+    provenance = {**_provenance(loaded, texts, batcher, requests, chosen), "every": not measures}
     if corpus is not None:
         pool = text_vector(loaded, chosen.pool)
         provenance["pool"] = pool.provenance()
         provenance["notes"] += [] if pool.note is None else [pool.note]
     checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
-    tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
+    tally = Tally.for_needs(need for requested in requests for need in requested.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
     if corpus is not None and not result.provenance["seen"]["examples"] and chosen.shard == (1, 1):
         raise CorpusError(f"{texts} has no examples to measure; give another corpus")
@@ -103,14 +105,14 @@ def measure(
 
 
 def merge(folders: Iterable[str | Path]) -> Result:
-    """Add up results that were measured in shards, in the order of their numbers, whatever the order of the folders."""
+    """The sum of results measured in shards, added in the order of shard numbers, whatever the order of the folders."""
     results = sorted((Result.load(folder) for folder in folders), key=lambda part: part.first_shard)
     if not results:
         raise OutputError("nothing to merge; give the folders that conoscope measure --shard wrote")
     return reduce(add, results)
 
 
-def _known(loaded: LoadedModel, options: Options) -> TokenAnnotations:
+def _annotations(loaded: LoadedModel, options: Options) -> TokenAnnotations:
     _refuse_unclear(options.kinds)
     size = known_ids(loaded.module)
     ranks = None if options.frequencies is None else load_ranks(options.frequencies, loaded.tokenizer, size)
@@ -132,27 +134,27 @@ def _corpus(corpus: Texts, labels: bool) -> Corpus:
     return texts if labels else texts.unlabelled()
 
 
-def _fitting(texts: Corpus, given: bool) -> list[Request]:
-    """Every measure that such texts, or the weights alone, can answer."""
-    asked = [request(name) for name, known in CATALOGUE.items() if not known.on_request]
-    return [wanted for wanted in asked if (texts.labels or not wanted.measure.labels) and (given or _of_weights(wanted))]
+def _applicable(texts: Corpus, given: bool) -> list[Request]:
+    """Every measure that can be computed on these texts, or on the weights if no texts are given."""
+    requests = [request(name) for name, measure in CATALOGUE.items() if not measure.on_request]
+    return [each for each in requests if (texts.labels or not each.measure.labels) and (given or _of_weights(each))]
 
 
-def _of_weights(wanted: Request) -> bool:
-    """Whether a measure has something to say of the weights alone."""
-    return any(need.described.of is HeadWeights for need in wanted.needs())
+def _of_weights(requested: Request) -> bool:
+    """Whether a measure reads the weights of heads."""
+    return any(need.described.of is HeadWeights for need in requested.needs())
 
 
-def _refuse_without_texts(asked: Sequence[Request], given: bool) -> None:
-    if not given and (wanting := [wanted.name for wanted in asked if not _of_weights(wanted)]):
+def _refuse_without_texts(requests: Sequence[Request], given: bool) -> None:
+    if not given and (need_texts := [each.name for each in requests if not _of_weights(each)]):
         raise CorpusError(
-            f"{one_of(wanting)} cannot be measured without texts; give a corpus, as in conoscope measure MODEL bistro:test"
+            f"{one_of(need_texts)} cannot be measured without texts; give a corpus, as in conoscope measure MODEL bistro:test"
         )
 
 
-def _refuse_unread(asked: Sequence[Request], options: Options, given: bool) -> None:
-    """Refuse an option that nothing would read: whoever gives it expects it to change something."""
-    run_options = {name for wanted in asked for need in wanted.needs() for name in need.described.run_options}
+def _refuse_unread(requests: Sequence[Request], options: Options, given: bool) -> None:
+    """Refuse an option that no requested measure reads: a user who sets it expects an effect."""
+    run_options = {name for requested in requests for need in requested.needs() for name in need.described.run_options}
     readers = {
         name: [known.name for known in CATALOGUE.values() if name in _run_options(known.name)]
         for name in ("kinds", "frequencies")
@@ -166,12 +168,12 @@ def _refuse_unread(asked: Sequence[Request], options: Options, given: bool) -> N
 
 
 def _run_options(name: str) -> set[str]:
-    """The options that a measure reads."""
+    """The options of a run that a measure reads."""
     return {option for need in request(name).needs() for option in need.described.run_options}
 
 
-def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how: tuple[Options, Checkpoint]) -> Result:
-    (options, checkpoint), examples = how, iter(part)
+def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run: tuple[Options, Checkpoint]) -> Result:
+    (options, checkpoint), examples = run, iter(part)
     tally, seen = checkpoint.resume(examples, tally)
     if tally.wants(HeadWeights) and not seen.examples:
         for maps in head_weights_of(loaded.module):
@@ -188,10 +190,10 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
         Progress(part.size, options.progress) as progress,
     ):
         progress.advance(seen.examples)
-        look = partial(capture, receive=tally.add, answer=tally.add if tally.wants(PooledOutput) else None)
+        traced = partial(capture, receive=tally.add, answer=tally.add if tally.wants(PooledOutput) else None)
         while window := list(islice(stream, size * WINDOW)):
             for batch in batcher.batches(window, size, places):
-                seen.judge(batch, loaded.answer(batch, look))
+                seen.count_correct(batch, loaded.answer(batch, traced))
                 progress.advance(len(batch.ids))
             seen.truncated = batcher.truncated
             checkpoint.keep(tally, seen)
@@ -203,9 +205,9 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, how:
 
 
 def _gaps(tally: Tally) -> list[str]:
-    """The sites and layers that a need lacks: a table must not lack a layer without a word.
+    """The sites and layers that some need lacks, so that no layer is missing from a table without notice.
 
-    A site that a model has in no layer is not told here: it has no rows at all.
+    A site that the model has in no layer is not listed: its tables have no rows at all.
     """
     layers = set(range(max((layer for _, layer in tally.sums), default=-1) + 1))
     gaps: dict[str, None] = {}
@@ -213,19 +215,19 @@ def _gaps(tally: Tally) -> list[str]:
         if need.described.sparse:
             continue
         site = dict(need.options).get("site", "weights")
-        there = {layer for layer, _ in tally.of(need)}
-        missing = layers - there - (set() if site == "hidden" else {0}) if there else set()
+        present = {layer for layer, _ in tally.of(need)}
+        missing = layers - present - (set() if site == "hidden" else {0}) if present else set()
         gaps |= {f"the site {site} of layer {layer}": None for layer in sorted(missing)}
     return list(gaps)
 
 
 def _provenance(
-    loaded: LoadedModel, corpus: Corpus, batcher: Batcher, asked: Sequence[Request], options: Options
+    loaded: LoadedModel, corpus: Corpus, batcher: Batcher, requests: Sequence[Request], options: Options
 ) -> dict[str, Any]:
     return {
         "model": of_model(loaded),
         "corpus": of_corpus(corpus),
-        "measures": [wanted.name for wanted in asked],
+        "measures": [requested.name for requested in requests],
         "options": {
             "limit": options.limit,
             "max_length": batcher.max_length,

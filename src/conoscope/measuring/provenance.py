@@ -11,15 +11,15 @@ from conoscope.common.textfiles import readable
 from conoscope.corpora.base import PEOPLE, Corpus
 
 SETTINGS = ("checkpoint", "vectors", "seed", "entropy_penalty", "rationale_penalty", "lagrange_penalty")
-"""What is told of how a model was trained, beside its preset, its shape and what came of it."""
+"""The training settings that provenance records, beside preset, shape, epochs and accuracy."""
 ROTARY = ("rope_parameters", "rope_theta", "rotary_dim", "rotary_pct")
-"""Where a configuration tells of rotary positions, which some models have no module for; RoFormer has neither."""
+"""The configuration keys of rotary positions; some models have no module for these, and RoFormer has neither."""
 SHAPE = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads"}
-"""Where a configuration tells the shape of a model."""
+"""The configuration keys of a model's shape."""
 
 
 def of_model(loaded: LoadedModel) -> dict[str, Any]:
-    """What a model is, the hash of its weights, and how it was trained where that is known."""
+    """The model's name, class, type, weight hash and labels, and how it was trained if that is known."""
     return {
         "name": readable(loaded.name),
         "class": type(loaded.module).__name__,
@@ -31,22 +31,22 @@ def of_model(loaded: LoadedModel) -> dict[str, Any]:
 
 
 def _training(loaded: LoadedModel) -> dict[str, Any] | None:
-    """What training.json in the model's folder says; None where there is none, or none that conoscope wrote."""
+    """The facts from training.json in the model's folder; None if there is none, or conoscope did not write it."""
     try:
         facts = json.loads((Path(loaded.name) / "training.json").read_text(encoding="utf-8"))
         settings = facts["settings"]
-        found = {
+        training = {
             "preset": None if settings["checkpoint"] else settings["preset"],
             **{name: _whole(getattr(loaded.module.config, where, None)) for name, where in SHAPE.items()},
             **{name: settings.get(name) for name in SETTINGS},
             "epochs": facts["model"]["epochs"],
             "accuracy": facts["scores"]["test"]["accuracy"] if "test" in facts["scores"] else None,
         }
-        # What is no text in UTF-8 could not be written into ours.
-        json.dumps(found, ensure_ascii=False).encode()
+        # Text that UTF-8 cannot encode could not be written into our provenance.
+        json.dumps(training, ensure_ascii=False).encode()
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return found if all(isinstance(value, str | int | float | None) for value in found.values()) else None
+    return training if all(isinstance(value, str | int | float | None) for value in training.values()) else None
 
 
 def _whole(number: Any) -> int | None:
@@ -54,7 +54,7 @@ def _whole(number: Any) -> int | None:
 
 
 def of_corpus(corpus: Corpus) -> dict[str, Any]:
-    """Which texts were read."""
+    """The corpus: name, split, labels, seed, options and fingerprint."""
     return {
         "name": corpus.name,
         "split": corpus.split,
@@ -67,16 +67,16 @@ def of_corpus(corpus: Corpus) -> dict[str, Any]:
 
 
 def notes_of(loaded: LoadedModel) -> list[str]:
-    """What a reader of the tables must know of this model's keys and heads."""
+    """Notes for readers of the tables on this model's keys and heads."""
     config = loaded.module.config.get_text_config()
     turned = any(getattr(config, name, None) for name in ROTARY) or config.model_type == "roformer"
     turned = turned or any("rotary" in type(module).__name__.lower() for module in loaded.module.modules())
     heads, keys = (getattr(config, name, None) for name in ("num_attention_heads", "num_key_value_heads"))
     grouped = isinstance(heads, int) and isinstance(keys, int) and keys < heads
-    said = {"keys are taken after rotary positions": turned, f"{keys} key and value heads serve {heads} query heads": grouped}
-    return [note for note, holds in said.items() if holds]
+    notes = {"keys are taken after rotary positions": turned, f"{keys} key and value heads serve {heads} query heads": grouped}
+    return [note for note, holds in notes.items() if holds]
 
 
 def command() -> str:
-    """The command line that we were called with."""
+    """The command line of this process."""
     return shlex.join([Path(sys.argv[0]).name, *map(readable, sys.argv[1:])])

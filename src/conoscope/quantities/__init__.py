@@ -1,10 +1,10 @@
-"""Quantities: from what a batch left in a layer to the arrays that a statistic sums.
+"""Quantities: from the trace of a layer to the arrays that a statistic sums.
 
-Each quantity is a pure function of its subject and of the options in its signature. It answers what a statistic's `of`
-takes, items first, or that statistic already summed; None where the subject has no such site.
+Each quantity is a pure function of its subject and of the options in its signature. It returns the arguments of a statistic's
+`of`, with the items on the first axis, or that statistic already summed; None if the subject has no such site.
 """
 
-from conoscope.quantities import (  # noqa: F401  enters them into QUANTITIES
+from conoscope.quantities import (  # noqa: F401  registers them in QUANTITIES
     attention,
     class_maps,
     classes,

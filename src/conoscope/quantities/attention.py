@@ -13,7 +13,7 @@ ROWS = ("all", "cls", "cls_to_others")
 
 @quantity(reductions=("entropy", "classifying"))
 def attention_entropy(trace: Trace, row: str) -> Arrays | None:
-    """Entropy of each sentence's rows: of all of them, of [CLS]'s, or of [CLS]'s with itself taken out."""
+    """Entropy of each sentence's attention rows: mean over all rows, the row of [CLS], or that row without [CLS] itself."""
     each = trace.reduction("entropy")
     if each is None or trace.visible is None:
         return None
@@ -23,12 +23,12 @@ def attention_entropy(trace: Trace, row: str) -> Arrays | None:
 
 def _mean_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "b t"]) -> Float[Tensor, "b h"]:
     real = trace.batch.real
-    found = normalized(each, keys[:, None])
-    return found.where(real[:, None], 0.0).sum(-1) / real.sum(-1)[:, None]
+    entropy = normalized(each, keys[:, None])
+    return entropy.where(real[:, None], 0.0).sum(-1) / real.sum(-1)[:, None]
 
 
 def _cls_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "b t"], with_itself: bool) -> Float[Tensor, "b h"]:
-    """NaN where a sentence has no [CLS]."""
+    """Entropy of the row of [CLS]; NaN where a sentence has no [CLS]."""
     n = of_classifying(trace, keys[:, None].to(each.dtype))
     if with_itself:
         return normalized(of_classifying(trace, each), n)
@@ -39,6 +39,6 @@ def _cls_entropy(trace: Trace, each: Float[Tensor, "b h t"], keys: Int[Tensor, "
 
 
 def of_classifying(trace: Trace, each: Float[Tensor, "b h t"]) -> Float[Tensor, "b h"]:
-    """What is told of the query that is classified from; NaN where there is none."""
+    """The values at the token that the classifier reads; NaN where there is none."""
     at = trace.batch.cls[:, None, None]
     return each.gather(-1, at.clamp_min(0).expand(-1, each.shape[1], 1)).where(at >= 0, torch.nan)[..., 0]

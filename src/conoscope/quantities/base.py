@@ -1,4 +1,4 @@
-"""Quantity: a named, pure function of what a batch left, and which tokens count."""
+"""Quantity: a named, pure function of a trace, and the masks that say which tokens count."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,23 +13,22 @@ from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.sums.samples import Sample
 
 ALL = 2**62
-"""As many groups of a sample as there are."""
+"""No limit on the number of groups in a sample."""
 MASKS = ("published", "real", "content")
 
 Arrays = tuple[Any, ...]
-"""What a statistic's `of` takes: tensors with the items first, then what is the same for all of them."""
+"""The arguments of a statistic's `of`: tensors with the items on the first axis, then what all items share."""
 Subject = Trace | PooledOutput | HeadWeights
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A named function of a subject: what it is of, and which of LOOKS it takes at attention weights (`maps`: at those of
-    some examples whole).
+    """A named function of a subject.
 
-    One that is `sampled` is also given the sample so far, so that it need not compute what could not enter; one that is
-    `sparse` may have nothing to say of some layers. What `finish` makes of the arrays of several batches together, a
-    statistic takes (or it is that statistic already). `run_options`: the options of a run that it reads, `kinds` or
-    `frequencies`.
+    `of`: the type of its subject. `reductions`: the reductions of attention weights that it reads (`maps`: the whole weights of
+    some examples). `sampled`: it also receives the sample so far, and skips items that could not enter it. `sparse`: it may
+    return None for some layers. `finish`: a function of the arrays of several batches, concatenated; it returns the arguments of
+    the statistic, or the statistic itself. `run_options`: the options of a run that it reads, `kinds` or `frequencies`.
     """
 
     compute: Callable[..., Any]
@@ -52,30 +51,30 @@ def quantity(
     finish: Callable[..., Any] | None = None,
     run_options: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function into QUANTITIES under its own name."""
+    """Decorator that registers a function in QUANTITIES under its own name."""
 
-    def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
+    def register(compute: Callable[..., Any]) -> Callable[..., Any]:
         QUANTITIES[compute.__name__] = Quantity(compute, of, reductions, sampled, sparse, finish, run_options)
         return compute
 
-    return enter
+    return register
 
 
 def resolve_mask(mask: str, site: str) -> str:
-    """The tokens that a mask means at a site. As published: content tokens of hidden states, all real ones elsewhere."""
+    """The mask to use at a site: `published` is `content` for hidden states and `real` elsewhere."""
     return {"hidden": "content"}.get(site, "real") if mask == "published" else mask
 
 
 def mask_of(batch: Batch, mask: str) -> Bool[Tensor, "b t"]:
-    """Which tokens count: all real ones, or those of content."""
+    """A mask of the tokens that count: all real ones, or only content."""
     return {"real": batch.real, "content": batch.content}[mask]
 
 
 def tokens_entering(
     batch: Batch, so_far: Sample, size: int, groups: Int[Tensor, "b t"] | None = None
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Int[Tensor, " n"]]:
-    """The real tokens of a batch that could enter a sample of so many of each group: their places in the batch laid out in one
-    row, their ranks and groups."""
+    """The real tokens of a batch that could enter a sample of `size` per group: their flat indices in the batch, ranks and
+    groups."""
     at = sampled_tokens(batch, "real", batch.real.shape[1])
     ranks = batch.token_ranks.flatten()[at]
     of = torch.zeros_like(ranks) if groups is None else groups.flatten()[at]
@@ -86,7 +85,7 @@ def tokens_entering(
 def examples_entering(
     batch: Batch, so_far: Sample, size: int, fitting: Bool[Tensor, " b"]
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
-    """The examples of a batch that fit and could enter a sample of so many: their rows and ranks."""
+    """The examples of a batch where `fitting` holds and that could enter a sample of `size`: their rows and ranks."""
     rows = fitting.nonzero()[:, 0]
     ranks = batch.example_ranks[rows]
     kept = so_far.entering(torch.zeros_like(ranks), ranks, (size, 1))
@@ -94,8 +93,7 @@ def examples_entering(
 
 
 def sampled_tokens(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
-    """The `size` tokens of each sentence with the smallest hash, of those that count: their places in the batch laid out in
-    one row."""
+    """The `size` tokens of each sentence with the smallest hash, among those that count, as flat indices in the batch."""
 
     def compute() -> Tensor:
         keep = mask_of(batch, mask)
@@ -107,5 +105,5 @@ def sampled_tokens(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
         starts = torch.arange(len(keep), device=keep.device)[:, None] * length
         return (starts + where)[keep.gather(1, where)]
 
-    found: Tensor = batch.memo(("drawn", mask, size), compute)
-    return found
+    at: Tensor = batch.memo(("sampled tokens", mask, size), compute)
+    return at

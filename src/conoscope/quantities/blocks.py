@@ -1,4 +1,4 @@
-"""Blocks: the best way to cut a map into blocks along its diagonal."""
+"""Blocks: the best partition of an attention map into blocks along its diagonal."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,18 +6,18 @@ from torch import Tensor
 
 MOST_BLOCKS = 10
 CUTS = 64
-"""A map of more tokens than this is cut at so many places alone, evenly spread."""
+"""A map of more tokens than this may be cut only at this many evenly spaced places."""
 NEARLY = 1e-2
-"""Of cuts that are no worse than this, the one with the fewest blocks counts."""
+"""Among partitions that are worse than the best by no more than this, the one with the fewest blocks is taken."""
 
 
 def best_blocks(
     excess: Float[Tensor, "n h t t"], lengths: Int[Tensor, " n"]
 ) -> tuple[Float[Tensor, "n h"], Int[Tensor, "n h"], Int[Tensor, "n h k"]]:
-    """What 2 to 10 blocks of consecutive tokens hold at most, how many blocks do that, and their sizes from the first to the
-    last, 0 for blocks that are not there.
+    """The most that 2 to 10 blocks of consecutive tokens hold, the number of these blocks, and their sizes in order, 0 for
+    unused blocks.
 
-    By dynamic programming: with best_k(b) the most that k blocks hold which end before token b,
+    By dynamic programming: with best_k(b) the most that k blocks ending before token b hold,
     best_k(b) = max over a < b of best_{k-1}(a) + sum of the block from a to b.
     """
     places = _places(lengths, excess.shape[-1])
@@ -34,15 +34,15 @@ def best_blocks(
 
 
 def _places(lengths: Int[Tensor, " n"], tokens: int) -> Int[Tensor, "n s"]:
-    """Where each map may be cut, from its beginning to its end: between all tokens, or at CUTS places."""
+    """The positions where each map may be cut, in order: between all tokens, or at CUTS places."""
     cuts = min(tokens, CUTS)
     apart = (lengths.double() / cuts).clamp_min(1)[:, None]
     return (torch.arange(cuts + 1, device=lengths.device) * apart).round().long().minimum(lengths[:, None])
 
 
 def _block_sums(x: Float[Tensor, "n h t t"], places: Int[Tensor, "n s"]) -> Float[Tensor, "n h s s"]:
-    """At (a, b) the sum of the block of rows and columns from place a to before place b; -inf where it would be empty."""
-    # Rows first, so that fewer are summed.
+    """At (a, b) the sum of the block of rows and columns from place a up to place b, exclusive; -inf for an empty block."""
+    # Rows first: the second cumulative sum is then smaller.
     rows = torch.nn.functional.pad(x.cumsum(-2), (0, 0, 1, 0))[_each(places), :, places].transpose(1, 2)
     corner = torch.nn.functional.pad(rows.cumsum(-1), (1, 0))[_each(places), :, :, places].permute(0, 2, 3, 1)
     diagonal = corner.diagonal(dim1=-2, dim2=-1)
@@ -61,7 +61,7 @@ def _sizes(
     count: Int[Tensor, "n h"],
     places: Int[Tensor, "n s"],
 ) -> Int[Tensor, "n h k"]:
-    """Back from the end: where the last of the blocks begins, and so on."""
+    """The sizes of the blocks, by backtracking from the last block to the first."""
     sizes = []
     for blocks in range(MOST_BLOCKS, 0, -1):
         last = sums.gather(-1, ends[..., None, None].expand(*sums.shape[:-1], 1))[..., 0]

@@ -1,4 +1,4 @@
-"""Class maps: the mean attention map of a head over the examples of each class that the model gets right."""
+"""Class maps: the mean attention map of a head over the correctly classified examples of each class."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,28 +17,27 @@ LONGEST = 128
 
 
 def heads_of(text: str) -> dict[int, list[int]]:
-    """The heads of each layer that a text such as `4.9+7.10` names, both counted from 1."""
-    found: dict[int, list[int]] = {}
+    """The heads of each layer that a text such as `4.9+7.10` (layer 4 head 9, layer 7 head 10) names, both counted from 1."""
+    heads: dict[int, list[int]] = {}
     for name in text.split("+"):
         layer, head = map(int, name.split("."))
-        found.setdefault(layer, []).append(head)
-    return found
+        heads.setdefault(layer, []).append(head)
+    return heads
 
 
 @quantity(of=PooledOutput, reductions=("maps",), sparse=True)
 def class_maps(answer: PooledOutput, heads: str) -> ByKey | None:
-    """The maps of the named heads, by class, of examples that the model gets right; what stands from the first separator on
-    is 0."""
-    batch, wanted = answer.batch, heads_of(heads).get(answer.layer, [])
-    if answer.maps is None or not all(head in answer.maps for head in wanted):
+    """The maps of the named heads, by class, of correctly classified examples; weights from the first separator on are 0."""
+    batch, chosen = answer.batch, heads_of(heads).get(answer.layer, [])
+    if answer.maps is None or not all(head in answer.maps for head in chosen):
         return None
     right = (answer.predicted == batch.label) & (batch.label >= 0)
     rows = right.nonzero()[:, 0]
-    if not wanted or not len(rows):
+    if not chosen or not len(rows):
         return None
     before = _before_the_separator(batch)[rows]
-    maps = torch.stack([answer.maps[head][rows] for head in wanted], dim=1)
-    maps = _in_place(maps.where((before[:, :, None] & before[:, None])[:, None], 0.0), batch, rows)
+    maps = torch.stack([answer.maps[head][rows] for head in chosen], dim=1)
+    maps = _left_aligned(maps.where((before[:, :, None] & before[:, None])[:, None], 0.0), batch, rows)
     return ByKey.of([str(label) for label in batch.label[rows].tolist()], Moments, maps)
 
 
@@ -46,12 +45,12 @@ def _before_the_separator(batch: Batch) -> Bool[Tensor, "b t"]:
     return batch.real & ((batch.kind == SEP).cumsum(-1) == 0)
 
 
-def _in_place(maps: Float[Tensor, "n k t t"], batch: Batch, rows: Tensor) -> Float[Tensor, "n k s s"]:
-    """With each text's first token at the first place, and as many places as there can be."""
+def _left_aligned(maps: Float[Tensor, "n k t t"], batch: Batch, rows: Tensor) -> Float[Tensor, "n k s s"]:
+    """The maps with each text's first token at position 0, padded with 0 to LONGEST positions."""
     length = maps.shape[-1]
     first = first_place(batch.real[rows])
     at = (first[:, None] + torch.arange(LONGEST, device=maps.device)).clamp_max(length - 1)
-    there = first[:, None] + torch.arange(LONGEST, device=maps.device) < length
+    inside = first[:, None] + torch.arange(LONGEST, device=maps.device) < length
     each = torch.arange(len(rows), device=maps.device)
     moved = maps[each[:, None, None], :, at[:, :, None], at[:, None]].permute(0, 3, 1, 2)
-    return moved.where((there[:, :, None] & there[:, None])[:, None], 0.0)
+    return moved.where((inside[:, :, None] & inside[:, None])[:, None], 0.0)

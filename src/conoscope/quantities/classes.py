@@ -1,4 +1,4 @@
-"""Classes: the vector that stands for a text, by its label."""
+"""Classes: the pooled vector of each text, by its label."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,25 +12,25 @@ from conoscope.sums.samples import Sample, beginnings_of, names_of
 SAMPLE = 4096
 """How many examples' vectors are kept."""
 FEW = 256
-"""How many of them in every layer, to be looked at one by one."""
+"""How many examples' vectors are kept in every layer, to be shown one by one."""
 BUDGET = 2e7
-"""Sums of products are kept while classes × layers × d² is no more than this."""
+"""Sums of products are kept only if classes × layers × d² is at most this."""
 
 
 def _labelled(answer: PooledOutput) -> Bool[Tensor, "b c"]:
-    """Which examples have a vector and this label."""
+    """A mask of the examples that have a vector, by their label."""
 
     def compute() -> Tensor:
         classes = torch.arange(answer.classes, device=answer.there.device)
         return answer.there[:, None] & (answer.batch.label[:, None] == classes)
 
-    found: Tensor = answer.batch.memo("labelled", compute)
-    return found
+    mask: Tensor = answer.batch.memo("labelled", compute)
+    return mask
 
 
 def _vectors(answer: PooledOutput, site: str) -> Float[Tensor, "b d"] | None:
-    found: Tensor | None = getattr(answer, site)
-    return None if found is None else at_least_single(found)
+    vectors: Tensor | None = getattr(answer, site)
+    return None if vectors is None else at_least_single(vectors)
 
 
 def _within_budget(answer: PooledOutput, width: int) -> bool:
@@ -39,7 +39,7 @@ def _within_budget(answer: PooledOutput, width: int) -> bool:
 
 @quantity(of=PooledOutput)
 def class_directions(answer: PooledOutput, site: str) -> Arrays | None:
-    """Every example's vector, and whether it counts for a half of the corpus, by hash, and for a class."""
+    """Every example's vector, and a mask of the half of the corpus (by hash) and the class that it counts for."""
     x = _vectors(answer, site)
     if x is None:
         return None
@@ -59,8 +59,7 @@ def _units(x: Float[Tensor, "n 1 d"], keep: Bool[Tensor, "n c"]) -> Arrays:
 
 @quantity(of=PooledOutput, sparse=True, finish=_units)
 def class_units(answer: PooledOutput, site: str) -> Arrays | None:
-    """Every example's vector, made a unit vector, and the class it counts for; nothing where their products would take too
-    much room."""
+    """Every example's unit vector and the class it counts for; None where their products would take too much memory."""
     x = _vectors(answer, site)
     if x is None or not _within_budget(answer, x.shape[-1]):
         return None
@@ -69,7 +68,7 @@ def class_units(answer: PooledOutput, site: str) -> Arrays | None:
 
 @quantity(of=PooledOutput, sampled=True, sparse=True)
 def first_correct(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | None:
-    """Vectors of examples that the model got right: of each class the first in the order of the corpus."""
+    """The vector of each class's first correctly classified example, in the order of the corpus."""
     batch, x = answer.batch, _vectors(answer, site)
     if x is None:
         return None
@@ -84,9 +83,9 @@ def first_correct(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | N
 
 @quantity(of=PooledOutput, sampled=True, sparse=True)
 def class_vectors(answer: PooledOutput, site: str, layers: str, so_far: Sample) -> Arrays | None:
-    """Vectors of labelled examples, each with its label and the model's answer: of the last layer, or of all.
+    """Vectors of labelled examples, each with its label and the predicted class, of the last layer or of all.
 
-    Where the products of the other layers would take too much room, they are sampled too.
+    The other layers are sampled too if their products would take too much memory.
     """
     x = _vectors(answer, site)
     if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
@@ -96,27 +95,27 @@ def class_vectors(answer: PooledOutput, site: str, layers: str, so_far: Sample) 
 
 @quantity(of=PooledOutput, sampled=True, sparse=True)
 def few_class_vectors(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | None:
-    """Vectors of a few labelled examples, each with its label, the model's answer and its beginning, of every layer."""
+    """Vectors of a few labelled examples in every layer, each with its label, predicted class and the beginning of its text."""
     x = _vectors(answer, site)
     if x is None:
         return None
-    # Which examples are chosen is the same in every layer.
+    # The same examples are chosen in every layer.
     chosen = answer.batch.memo(("few vectors", so_far.mark), lambda: _with_beginnings(answer, _entering(answer, so_far, FEW)))
     return _known_vectors(answer, x, chosen, FEW)
 
 
 Chosen = tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor]
-"""Rows of a batch, their ranks, and what the examples are called."""
+"""Rows of a batch, their ranks, and the names of the examples."""
 
 
 def _entering(answer: PooledOutput, so_far: Sample, size: int) -> Chosen:
-    """The labelled examples that could enter a sample of so many."""
+    """The labelled examples that could enter a sample of `size`."""
     kept, ranks = examples_entering(answer.batch, so_far, size, _labelled(answer).any(-1))
     return kept, ranks, _ids(answer, kept)
 
 
 def _with_beginnings(answer: PooledOutput, chosen: Chosen) -> Chosen:
-    """The same, with the beginnings of their texts beside what they are called."""
+    """The same examples, with the beginnings of their texts beside their names."""
     kept, ranks, names = chosen
     texts = answer.batch.texts or ("",) * len(answer.batch.ids)
     beginnings = beginnings_of([texts[row] for row in kept.tolist()]).to(names.device)
@@ -124,7 +123,7 @@ def _with_beginnings(answer: PooledOutput, chosen: Chosen) -> Chosen:
 
 
 def _known_vectors(answer: PooledOutput, x: Float[Tensor, "b d"], chosen: Chosen, size: int) -> Arrays | None:
-    """The vectors of some examples, then label and answer."""
+    """The vectors of the chosen examples, then label and predicted class."""
     kept, ranks, names = chosen
     if not len(kept):
         return None
@@ -134,7 +133,7 @@ def _known_vectors(answer: PooledOutput, x: Float[Tensor, "b d"], chosen: Chosen
 
 @quantity(of=PooledOutput, sparse=True)
 def confusion(answer: PooledOutput) -> Arrays | None:
-    """The class that the model answers, by the class that is right, counted in the last layer."""
+    """The predicted class by the true class, counted once, in the last layer."""
     if answer.layer < answer.layers or not answer.classes:
         return None
     counts = _labelled(answer) & (answer.predicted >= 0)[:, None]

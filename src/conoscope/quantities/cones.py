@@ -1,7 +1,7 @@
 """Directions: how much the vectors of a sentence, or of the corpus, point one way, and how long they are.
 
-What is done for every layer of every batch is little: the lengths of a site's vectors and one product of matrices. The rest
-is done once for many batches, when what has waited is summed.
+Each layer of each batch costs little: the norms of a site's vectors and one matrix product. The rest is done once for many
+batches, when the buffered arrays are summed.
 """
 
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from conoscope.sums.numeric import at_least_single
 from conoscope.sums.statistics import Directions, Moments
 
 CONES = ("sim", "intra_sim", "cone_index", "cone_share", "sum_norm")
-"""What `cones` tells of each sentence, in this order."""
+"""What `cones` computes for each sentence, in this order."""
 NORM_EDGES = (-10.0, 1 / 16, 24 * 16 + 1)
 """Of log2 ‖x‖: from 0.001 to 16,384, sixteen to an octave, so that a length grows by 4 % from one edge to the next."""
 DRAWN = 16
 """How many tokens of a sentence the histogram counts."""
 CLOSE = 1e-2
-"""A difference of sums is taken again in double where less than this share of them is left."""
+"""A difference of sums is recomputed in double precision if it is less than this share of them."""
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Of the vectors of each sentence: Σu and Σx, with u = x / ‖x‖, and how many there are that are not zero."""
+    """Sums over the vectors of each sentence: Σu and Σx, with u = x / ‖x‖, and the number of vectors that are not zero."""
 
     sums: Float[Tensor, "b h 2 e"]
     count: Float[Tensor, "b h"]
@@ -40,8 +40,7 @@ class Sentences:
 
 
 def norms_of(trace: Trace, site: str, width: str) -> Float[Tensor, "b t h"]:
-    """‖x‖ of every vector by head, or of all heads put together, at least in single precision, computed once."""
-
+    """‖x‖ of every vector, by head or of all heads concatenated, at least in single precision; cached."""
     by_head = trace.norms(site)
     if width == "head" or by_head.shape[-1] == 1:
         return by_head
@@ -50,7 +49,7 @@ def norms_of(trace: Trace, site: str, width: str) -> Float[Tensor, "b t h"]:
 
 
 def by_sentence(trace: Trace, site: str, width: str, mask: str) -> Sentences | None:
-    """The sums over each sentence of the batch, computed once for all that read them."""
+    """The sums over each sentence of the batch; cached."""
     if getattr(trace, site) is None:
         return None
     if site == "input" and trace.goes_on and ("sentences", "hidden", mask) in trace.earlier:
@@ -60,11 +59,14 @@ def by_sentence(trace: Trace, site: str, width: str, mask: str) -> Sentences | N
 
 
 def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
-    """The sums of heads and of whole vectors from one product of matrices: a column of weights for each head's lengths, one
-    for the whole lengths, one of ones. Each head takes its own part of the row: more is computed than needed, and faster."""
-    found = trace.whole(site)
-    assert found is not None
-    x, by_head, whole = at_least_single(found), norms_of(trace, site, "head"), norms_of(trace, site, "whole")
+    """The sums by head and of whole vectors from one matrix product.
+
+    One column of weights for each head's norms, one for the norms of whole vectors, one of ones. Each head takes its own part of
+    the row: this computes more than needed, but is faster.
+    """
+    vectors_of_site = trace.whole(site)
+    assert vectors_of_site is not None
+    x, by_head, whole = at_least_single(vectors_of_site), norms_of(trace, site, "head"), norms_of(trace, site, "whole")
     heads = by_head.shape[-1]
     norms = torch.cat((by_head, whole, torch.ones_like(whole)), dim=-1)
     # A zero vector adds nothing to a sum, however large its weight.
@@ -80,13 +82,13 @@ def _sum_sentences(trace: Trace, site: str, mask: str) -> dict[str, Sentences]:
 
 
 def kept(trace: Trace, mask: str, dtype: torch.dtype) -> Float[Tensor, "b t 1"]:
-    """1 for the tokens that count, 0 for the others."""
-    found: Tensor = trace.batch.memo(("kept", mask, dtype), lambda: mask_of(trace.batch, mask)[..., None].to(dtype))
-    return found
+    """The mask as numbers: 1 for the tokens that count, 0 for the others."""
+    ones: Tensor = trace.batch.memo(("kept", mask, dtype), lambda: mask_of(trace.batch, mask)[..., None].to(dtype))
+    return ones
 
 
 def lengths(trace: Trace, site: str, width: str, mask: str) -> Float[Tensor, "b 3 h"]:
-    """Of the vectors of each sentence that count: how many, the mean of ‖x‖, and Σ(‖x‖ - mean)²."""
+    """Over the vectors of each sentence that count: their number, the mean of ‖x‖, and Σ(‖x‖ - mean)²."""
 
     def compute() -> Tensor:
         norms = norms_of(trace, site, width)
@@ -97,7 +99,7 @@ def lengths(trace: Trace, site: str, width: str, mask: str) -> Float[Tensor, "b 
 
 
 def of_lengths(norms: Float[Tensor, "b t h"], keep: Float[Tensor, "b t 1"]) -> Float[Tensor, "b 3 h"]:
-    """How many of a sentence's lengths count, their mean, and Σ(length - mean)²."""
+    """The number of lengths of each sentence that count, their mean, and Σ(length - mean)²."""
     count = keep.sum(1, keepdim=True)
     mean = keep.mT @ norms / count
     scatter = ((norms - mean) * keep).square_().sum(1, keepdim=True)
@@ -105,7 +107,7 @@ def of_lengths(norms: Float[Tensor, "b t h"], keep: Float[Tensor, "b t 1"]) -> F
 
 
 def _cones(products: Float[Tensor, "n h 2 2"], count: Float[Tensor, "n h"]) -> Arrays:
-    """What CONES names; NaN where a sentence has too few vectors."""
+    """The values that CONES names; NaN where a sentence has too few vectors."""
     products, n = products.double(), count.double().round()
     units, mixed, vectors = products[..., 0, 0], products[..., 0, 1], products[..., 1, 1]
     total, index = vectors.sqrt(), units.sqrt()
@@ -121,14 +123,14 @@ def _cones(products: Float[Tensor, "n h 2 2"], count: Float[Tensor, "n h"]) -> A
 
 @quantity(finish=_cones)
 def cones(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
-    """Of each sentence and head the products of Σu and Σx, and how many vectors there are: in the end what CONES names."""
+    """For each sentence and head the products of Σu and Σx, and the number of vectors; `finish` turns them into CONES."""
     each = by_sentence(trace, site, width, mask)
     return None if each is None else (each.products, each.count)
 
 
 def _directions(sums: Float[Tensor, "n h 2 e"], count: Float[Tensor, "n h"], all: Float[Tensor, "n 1"]) -> Directions:
-    (units, vectors), there = sums.sum(0).unbind(1), count.sum(0).round().long()
-    return Directions(units, vectors, there, all.sum(0).round().long() - there)
+    (units, vectors), nonzero = sums.sum(0).unbind(1), count.sum(0).round().long()
+    return Directions(units, vectors, nonzero, all.sum(0).round().long() - nonzero)
 
 
 @quantity(finish=_directions)
@@ -148,9 +150,9 @@ def _variance(spread: Float[Tensor, "n h"], count: Float[Tensor, "n h"]) -> Arra
 
 @quantity(finish=_variance)
 def variances(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
-    """Of each sentence and head Σ‖x - mean‖² = Σ‖x‖² - ‖Σx‖² / n, and n: in the end the trace of the covariance of its vectors.
+    """For each sentence and head Σ‖x - mean‖² = Σ‖x‖² - ‖Σx‖² / n, and n; `finish` makes it the trace of the covariance.
 
-    Where little is left of the difference, as of tokens that nearly coincide or have one huge coordinate, it is taken again.
+    The difference is recomputed if little is left of it, as with tokens that nearly coincide or have one huge coordinate.
     """
     each = by_sentence(trace, site, width, mask)
     if each is None:
@@ -165,23 +167,23 @@ def variances(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
 
 
 def _spread(trace: Trace, site: str, heads: int, mask: str, row: int) -> Float[Tensor, " h"]:
-    """Σ‖x - mean‖² of one sentence in double, from what its vectors differ by from the first: 0 where they are the same."""
+    """Σ‖x - mean‖² of one sentence in double, from the differences to its first vector: 0 where all are the same."""
     whole = trace.whole(site)
     assert whole is not None
     x = whole[row][mask_of(trace.batch, mask)[row]].double().unflatten(-1, (heads, -1))
     apart = x - x[:1]
-    found: Tensor = (apart - apart.mean(0)).square().sum((0, 2))
-    return found
+    spread: Tensor = (apart - apart.mean(0)).square().sum((0, 2))
+    return spread
 
 
 @quantity()
 def random_vectors(trace: Trace, site: str, width: str, mask: str) -> Arrays | None:
-    """One vector of each sentence, drawn by hash: pairs of them are pairs of words of different sentences."""
+    """One vector of each sentence, sampled by hash: any two of them are words of different sentences."""
     return drawn_vectors(trace, site, width, sampled_tokens(trace.batch, mask, 1))
 
 
 def drawn_vectors(trace: Trace, site: str, width: str, at: Int[Tensor, " n"]) -> tuple[Float[Tensor, "n h e"]] | None:
-    """The vectors of some tokens, by their places in the batch laid out in one row."""
+    """The vectors of the tokens at these flat indices of the batch."""
     whole, by_head = trace.whole(site), trace.vectors(site)
     if whole is None or by_head is None:
         return None
@@ -206,9 +208,9 @@ def norms(trace: Trace, site: str, width: str) -> Arrays | None:
 
 @quantity()
 def norm_counts(trace: Trace, site: str, width: str) -> Arrays | None:
-    """log2 ‖x‖ of some tokens of each sentence, drawn by hash, and the edges of the histogram that counts them."""
+    """log2 ‖x‖ of some tokens of each sentence, sampled by hash, and the edges of the histogram that counts them."""
     if getattr(trace, site) is None:
         return None
-    found = norms_of(trace, site, width)
+    norms = norms_of(trace, site, width)
     at = sampled_tokens(trace.batch, "real", DRAWN)
-    return found.flatten(0, 1).index_select(0, at).log2(), at >= 0, *NORM_EDGES
+    return norms.flatten(0, 1).index_select(0, at).log2(), at >= 0, *NORM_EDGES

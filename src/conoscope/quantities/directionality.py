@@ -1,4 +1,4 @@
-"""Directionality: which subspaces a head reads and writes, and how far what it computes has a direction.
+"""Directionality: which subspaces a head reads and writes, and how directional its computation is.
 
 A head's scores are x M xᵀ with M = W_Q W_Kᵀ, and it moves x_j by x_j M with M = W_V W_O. Every such M is A Bᵀ with factors of
 few columns: singular values come from thin QRs of the factors, norms and traces from their Gram matrices.
@@ -18,16 +18,19 @@ from conoscope.sums.samples import Constant, Sample, names_of
 
 MAPS = ("query-key", "value-output")
 NUMBERS = ("effective_rank", "rank", "largest", "top_share", "skew_share")
-"""What is told of every M = A Bᵀ, in this order."""
+"""The values computed for every M = A Bᵀ, in this order."""
 MAP_NUMBERS = (*NUMBERS, "rank_with_transpose", "heads_rank")
-"""What is told of a map of the weights."""
+"""The values computed for a product of weight matrices."""
 SENTENCES = 8
-"""Of how many sentences the scores are looked at."""
+"""The number of sentences whose scores are analysed."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For many small matrices: LAPACK splits each among all threads, which is slower, and far slower on a busy machine."""
+    """Context manager that limits torch to one thread.
+
+    For many small matrices: LAPACK splits each among all threads, which is slower, and far slower on a busy machine.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -37,7 +40,7 @@ def one_thread() -> Iterator[None]:
 
 
 def singular_values(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"]) -> Float[Tensor, "*s k"]:
-    """Those of A Bᵀ that can differ from 0, largest first: those of R_A R_Bᵀ. NaN where A or B is not finite."""
+    """The singular values of A Bᵀ that can differ from 0, largest first: those of R_A R_Bᵀ. NaN where A or B is not finite."""
     core, finite = _finite(_triangle(a) @ _triangle(b).mT)
     found: Tensor = torch.linalg.svdvals(core)
     return found.where(finite, torch.nan)
@@ -53,7 +56,7 @@ def values_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"]
 
 
 def _finite(x: Float[Tensor, "*s n m"]) -> tuple[Float[Tensor, "*s n m"], Bool[Tensor, "*s 1"]]:
-    """The matrices, 0 for those that hold NaN or infinity, which LAPACK does not take everywhere; and which are finite."""
+    """The matrices, with 0 for those that hold NaN or infinity (not every LAPACK accepts these); and which are finite."""
     finite = x.isfinite().all(-1).all(-1)[..., None]
     return x.where(finite[..., None], 0.0), finite
 
@@ -78,7 +81,7 @@ def tolerance(s: Float[Tensor, "*s k"], a: Tensor, b: Tensor, eps: float) -> Flo
 
 
 def numbers(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"], eps: float) -> Float[Tensor, "*s numbers"]:
-    """What NUMBERS names, of A Bᵀ; a matrix that is not square has no skew part."""
+    """The values that NUMBERS names, of A Bᵀ; a matrix that is not square has no skew part."""
     s = singular_values(a, b)
     energy = s.square()
     undefined = torch.full_like(s[..., 0], torch.nan)
@@ -95,22 +98,26 @@ def numbers(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"], eps: float) 
 
 
 def rank_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"], eps: float) -> Float[Tensor, "*s"]:
-    """The rank of A Bᵀ + B Aᵀ. Its rounding is that of two matrices: with twice the tolerance of one its rank is never more
-    than twice the rank of one (Weyl)."""
+    """The rank of A Bᵀ + B Aᵀ.
+
+    It has the rounding of two matrices: with twice the tolerance of one, its rank is at most twice the rank of one (Weyl).
+    """
     least = 2 * tolerance(singular_values(a, b), a, b, eps)
     values = values_with_transpose(a, b)
     return (values > least).sum(-1).double().where(values.isfinite().all(-1), torch.nan)
 
 
 def precision(*weights: Tensor) -> float:
-    """eps of the weights' own precision: single where every number fits into it. Half precision counts as single: its eps times
-    a width of 768 is above 1, and every rank would be 0."""
+    """eps of the weights' own precision: single if every number fits into it.
+
+    Half precision counts as single: its eps times a width of 768 is above 1, and every rank would be 0.
+    """
     single = all(torch.equal(weight.float().double(), weight) for weight in weights)
     return torch.finfo(torch.float32 if single else torch.float64).eps
 
 
 def factors(maps: HeadWeights, map: str) -> tuple[Tensor, Tensor] | None:
-    """A and B of each head's map A Bᵀ, shape (h, d, e) and (h, d_out, e)."""
+    """The factors A and B of each head's matrix A Bᵀ, shapes (h, d, e) and (h, d_out, e)."""
     a, b = (maps.query, maps.key) if map == "query-key" else (maps.value, columns(maps, "output"))
     if a is None or b is None:
         return None
@@ -123,29 +130,29 @@ def _side_by_side(x: Float[Tensor, "h d e"]) -> Float[Tensor, "d he"]:
 
 
 def columns(maps: HeadWeights, space: str) -> Float[Tensor, "h d e"] | None:
-    """The matrix of each head whose columns span a space: W_Q, W_K, W_V, and W_O transposed, since it is written along rows."""
-    found: Tensor | None = getattr(maps, space)
-    return found.mT if space == "output" and found is not None else found
+    """The matrix of each head whose columns span a space: W_Q, W_K, W_V, or W_O transposed, since a head writes to its rows."""
+    weight: Tensor | None = getattr(maps, space)
+    return weight.mT if space == "output" and weight is not None else weight
 
 
 @quantity(of=HeadWeights, sparse=True)
 def map_numbers(maps: HeadWeights, map: str, width: str) -> Constant | None:
-    """What MAP_NUMBERS names, of each head's map; or of their sum over heads, beside the sum of the heads' ranks."""
-    found = factors(maps, map)
-    if found is None:
+    """The values that MAP_NUMBERS names, of each head's matrix; or of the sum over heads, with the sum of the heads' ranks."""
+    pair = factors(maps, map)
+    if pair is None:
         return None
-    eps = precision(*found)
+    eps = precision(*pair)
     with one_thread():
-        by_head = _of_map(*found, eps)
+        by_head = _of_map(*pair, eps)
     if width == "head":
         return Constant.of(by_head)
-    whole = _of_map(_side_by_side(found[0])[None], _side_by_side(found[1])[None], eps)
+    whole = _of_map(_side_by_side(pair[0])[None], _side_by_side(pair[1])[None], eps)
     whole[:, -1] = by_head[:, NUMBERS.index("rank")].sum()
     return Constant.of(whole)
 
 
 def _of_map(a: Float[Tensor, "h d e"], b: Float[Tensor, "h d_out e"], eps: float) -> Float[Tensor, "h numbers"]:
-    """What MAP_NUMBERS names, but for the sum of ranks."""
+    """The values that MAP_NUMBERS names, with NaN for the sum of ranks."""
     undefined = a.new_full((len(a),), torch.nan)
     doubled = rank_with_transpose(a, b, eps) if a.shape[-2] == b.shape[-2] else undefined
     return torch.cat((numbers(a, b, eps), torch.stack((doubled, undefined), dim=-1)), dim=-1)
@@ -154,24 +161,24 @@ def _of_map(a: Float[Tensor, "h d e"], b: Float[Tensor, "h d_out e"], eps: float
 @quantity(of=HeadWeights, sparse=True)
 @one_thread()
 def map_values(maps: HeadWeights, map: str) -> Constant | None:
-    """The singular values of each head's map."""
-    found = factors(maps, map)
-    return None if found is None else Constant.of(singular_values(*found))
+    """The singular values of each head's matrix."""
+    pair = factors(maps, map)
+    return None if pair is None else Constant.of(singular_values(*pair))
 
 
 @one_thread()
 def basis(w: Float[Tensor, "h d e"], eps: float) -> tuple[Float[Tensor, "h d k"], Int[Tensor, " h"]]:
-    """An orthonormal basis of each column space, and its dimension, 0 where it is not finite; the columns beyond that are 0."""
+    """An orthonormal basis of each column space, and its dimension, 0 if not finite; columns beyond the dimension are 0."""
     q, r = torch.linalg.qr(_finite(w)[0])
     u, s, _ = torch.linalg.svd(r, full_matrices=False)
-    there = s > tolerance(s, w, w, eps)
-    return (q @ u) * there[:, None], there.sum(-1)
+    nonzero = s > tolerance(s, w, w, eps)
+    return (q @ u) * nonzero[:, None], nonzero.sum(-1)
 
 
 @quantity(of=HeadWeights, sparse=True)
 @one_thread()
 def space_angles(maps: HeadWeights, spaces: str) -> Constant | None:
-    """Of two spaces of each head: the mean squared cosine of their principal angles, the smallest and the largest angle."""
+    """The mean squared cosine of the principal angles between two spaces of each head, the smallest and the largest angle."""
     one, other = (columns(maps, space) for space in spaces.split("-"))
     if one is None or other is None:
         return None
@@ -182,8 +189,8 @@ def space_angles(maps: HeadWeights, spaces: str) -> Constant | None:
     cosines = cosines.where(cosines < 1 - 1e-10, 1.0)
     fewest = torch.minimum(dimension, dimension_other)
     ends = torch.stack((cosines[:, 0], cosines.gather(1, fewest.clamp_min(1)[:, None] - 1)[:, 0]), dim=-1)
-    found = torch.cat(((cosines.square().sum(-1) / fewest)[:, None], ends.acos().rad2deg()), dim=-1)
-    return Constant.of(found.where(fewest[:, None] > 0, torch.nan))
+    angles = torch.cat(((cosines.square().sum(-1) / fewest)[:, None], ends.acos().rad2deg()), dim=-1)
+    return Constant.of(angles.where(fewest[:, None] > 0, torch.nan))
 
 
 @quantity(of=HeadWeights, sparse=True)
@@ -200,9 +207,9 @@ def head_overlaps(maps: HeadWeights, space: str) -> Constant | None:
 
 @quantity(sampled=True, sparse=True)
 def score_numbers(trace: Trace, so_far: Sample) -> Sample | None:
-    """What NUMBERS names, of each head's scores Q Kᵀ, one sentence an item; only sentences that the sample could still take.
+    """The values that NUMBERS names, of each head's scores Q Kᵀ, one item a sentence; only sentences that could enter the sample.
 
-    Summed at once, so that the next batch is told what there is no more room for.
+    It returns a Sample, which is added at once: the next batch then skips sentences that can no longer enter.
     """
     if trace.query is None or trace.key is None:
         return None
@@ -218,8 +225,10 @@ def score_numbers(trace: Trace, so_far: Sample) -> Sample | None:
 
 
 def _of_sentence(trace: Trace, row: int) -> Float[Tensor, "h numbers"]:
-    """Of the real tokens alone, and one sentence at a time: the copies in float64 are then small. On the CPU, which is faster
-    at many small matrices."""
+    """The values of one sentence, real tokens only.
+
+    One sentence at a time keeps the copies in float64 small; the CPU is faster at many small matrices.
+    """
     assert trace.query is not None
     assert trace.key is not None
     query, key = (x[row][:, trace.batch.real[row]].cpu() for x in (trace.query, trace.key))

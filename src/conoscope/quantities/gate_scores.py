@@ -1,4 +1,4 @@
-"""Scores of whole attention maps, from which it is told what kind of gate a head is: pure functions of maps and masks."""
+"""Scores of whole attention maps, by which heads are classified as gates: pure functions of maps and masks."""
 
 from dataclasses import dataclass
 
@@ -14,24 +14,24 @@ GATE_SCORES = (
     "special", "entropy", "column", "columns", "spread", "apart", "backward", "forward", "previous", "next",
     "first_share", "cluster", "cluster_beyond", "blocks", "strong", "peak", "k90", "length",
 )  # fmt: skip
-"""What `gate_scores` tells of each map, in this order."""
+"""The scores that `gate_scores` computes for each map, in this order."""
 PLACE = ("row", "key")
-"""Where the strongest of a map's strong cells stands, told after the scores; without one it means nothing."""
+"""The position of a map's strongest strong cell, after the scores; meaningless if there is no strong cell."""
 STRONG = 0.3
-"""A cell from this weight on is strong."""
+"""A cell is strong from this weight on."""
 ROUNDING = 1e-6
-"""Weights and scores that differ by no more are equal: what is left of single precision."""
+"""Weights and scores that differ by no more count as equal: the error of single precision."""
 CONTEXT, FEW, MASS = 5, 3, 0.9
-"""How many neighbours on a side are context, how many columns are few, and what mass the fewest keys are counted for."""
+"""How many neighbours on a side are context, how many columns are few, and the mass that `k90` counts keys for."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Maps with the kept tokens alone, moved together, so that nothing depends on padding; 0 elsewhere.
+    """Maps of the kept tokens only, moved to the front, so that nothing depends on padding; 0 elsewhere.
 
-    `weights` are as they were, `shares` add up to 1 in every row that has any, and `even` is the map that spreads each row
-    over all the keys that it may see. `rows` are those with any weight on a token that is kept, `keys` how many of them a row
-    may see, and `order` says where they stood.
+    `weights` are unchanged; `shares` add up to 1 in every row that has any weight; `even` spreads each row evenly over the keys
+    visible to it. `rows`: the rows with weight on a kept token. `keys`: the number of kept keys visible to each row. `order`: the
+    original positions.
     """
 
     weights: Float[Tensor, "n h t t"]
@@ -44,7 +44,7 @@ class Kept:
 
     @classmethod
     def of(cls, maps: Float[Tensor, "n h t t"], keep: Bool[Tensor, "n t"], visible: Bool[Tensor, "n t t"]) -> "Kept":
-        """Of these maps, of which query may see which key, and of the tokens to keep."""
+        """The kept part of `maps`, by the tokens to keep and the keys visible to each query."""
         length = keep.sum(-1)
         order = (~keep).byte().argsort(dim=-1, stable=True)[:, : int(length.max())]
         here = keep.gather(1, order)
@@ -57,7 +57,7 @@ class Kept:
 
 
 def _moved(x: Shaped[Tensor, "n h t t"], order: Int[Tensor, "n s"]) -> Shaped[Tensor, "n h s s"]:
-    """Rows and columns in this order."""
+    """Rows and columns reordered."""
     size = order.shape[1]
     if torch.equal(order, torch.arange(size, device=order.device).expand_as(order)):
         return x[..., :size, :size]
@@ -70,24 +70,24 @@ def gate_scores(
     special: Bool[Tensor, "n t"],
     visible: Bool[Tensor, "n t t"],
 ) -> Float[Tensor, "n h m"]:
-    """What GATE_SCORES names, then PLACE, of each map; NaN for what a map without weight on kept tokens has not.
+    """The scores that GATE_SCORES names, then PLACE, of each map; NaN for what is undefined without weight on kept tokens.
 
-    `keep`: the tokens of the text, and [CLS]. `special`: [CLS], [SEP] and their like. `visible`: which keys a query may see.
+    `keep`: the tokens of the text, and [CLS]. `special`: [CLS], [SEP] and the like. `visible`: the keys visible to each query.
     """
     kept = Kept.of(maps, keep, visible)
     rows = kept.rows
-    found = {"special": _mean(_mass_on(maps, special), (keep & (visible & keep[:, None]).any(-1))[:, None])}
+    scores = {"special": _mean(_mass_on(maps, special), (keep & (visible & keep[:, None]).any(-1))[:, None])}
     several = rows & (kept.keys > 1)[:, None]
-    found["entropy"] = _mean(normalized(entropy_of(kept.shares), kept.keys[:, None]), several)
-    found |= _columns(kept) | _bands(kept) | _blocks(kept) | _cells(kept, special)
-    found["first_share"] = _first_share(kept.shares)
-    found["k90"] = _fewest(kept.shares).where(rows, torch.nan).nanquantile(0.5, dim=-1)
-    found["length"] = kept.length.to(maps.dtype)[:, None].expand(rows.shape[:2])
-    return torch.stack([found[name] for name in (*GATE_SCORES, *PLACE)], dim=-1)
+    scores["entropy"] = _mean(normalized(entropy_of(kept.shares), kept.keys[:, None]), several)
+    scores |= _columns(kept) | _bands(kept) | _blocks(kept) | _cells(kept, special)
+    scores["first_share"] = _first_share(kept.shares)
+    scores["k90"] = _fewest(kept.shares).where(rows, torch.nan).nanquantile(0.5, dim=-1)
+    scores["length"] = kept.length.to(maps.dtype)[:, None].expand(rows.shape[:2])
+    return torch.stack([scores[name] for name in (*GATE_SCORES, *PLACE)], dim=-1)
 
 
 def _mean(x: Float[Tensor, "n h t"], keep: Bool[Tensor, "n #h t"]) -> Float[Tensor, "n h"]:
-    """Over the rows that count; NaN where none does."""
+    """The mean over the rows that count; NaN where none does."""
     return x.where(keep, 0.0).sum(-1) / keep.sum(-1)
 
 
@@ -96,7 +96,7 @@ def _mass_on(maps: Float[Tensor, "n h t t"], keys: Bool[Tensor, "n t"]) -> Float
 
 
 def _columns(kept: Kept) -> dict[str, Float[Tensor, "n h"]]:
-    """How much of the rows few columns carry, and how far the rows are from the mean row."""
+    """How much of the weight few columns hold, and how far the rows are from the mean row."""
     count = kept.rows.sum(-1, keepdim=True)
     mean = kept.shares.sum(-2) / count
     even = (kept.rows.to(mean.dtype)[:, :, None] @ kept.even)[:, :, 0] / count
@@ -111,19 +111,19 @@ def _columns(kept: Kept) -> dict[str, Float[Tensor, "n h"]]:
 
 
 def _bands(kept: Kept) -> dict[str, Float[Tensor, "n h"]]:
-    """The mass on neighbours: as it is on the next one, and beyond that of even rows on several."""
+    """The mass on neighbours: on the adjacent one as it is, and on CONTEXT of them relative to even rows."""
     found = {}
     for name, near, side in (("backward", "previous", -1), ("forward", "next", 1)):
         mass, even = _band(kept.shares, CONTEXT * side), _band(kept.even, CONTEXT * side)
-        there = kept.rows & (even > 0)
-        whole, by_chance = _mean(mass, there), _mean(even.expand_as(mass), there)
+        defined = kept.rows & (even > 0)
+        whole, by_chance = _mean(mass, defined), _mean(even.expand_as(mass), defined)
         found[name] = (whole - by_chance) / (1 - by_chance)
         found[near] = _mean(_band(kept.shares, side), kept.rows & (_band(kept.even, side) > 0))
     return found
 
 
 def _band(x: Float[Tensor, "n h t t"], reach: int) -> Float[Tensor, "n h t"]:
-    """What each row has on so many neighbours: those before it where `reach` is negative."""
+    """The mass of each row on its next `reach` neighbours, or on the previous ones if `reach` is negative."""
     total, side = x.new_zeros(x.shape[:-1]), 1 if reach > 0 else -1
     for step in range(1, min(abs(reach), x.shape[-1] - 1) + 1):
         diagonal = x.diagonal(offset=side * step, dim1=-2, dim2=-1)
@@ -132,7 +132,7 @@ def _band(x: Float[Tensor, "n h t t"], reach: int) -> Float[Tensor, "n h t"]:
 
 
 def _blocks(kept: Kept) -> dict[str, Float[Tensor, "n h"]]:
-    """What the best blocks hold beyond an even map, and beyond what the distance of query and key alone would put there."""
+    """What the best blocks hold beyond an even map, and beyond what the distance of query and key alone predicts."""
     most, count, sizes = best_blocks(kept.shares - kept.even * kept.rows[..., None], kept.length)
     total = kept.rows.sum(-1)
     by_size = torch.nn.functional.pad(_by_distance(kept), (1, 0)).gather(-1, sizes).sum(-1)
@@ -144,7 +144,7 @@ def _blocks(kept: Kept) -> dict[str, Float[Tensor, "n h"]]:
 
 
 def _held(x: Float[Tensor, "n h t t"], sizes: Int[Tensor, "n h k"]) -> Float[Tensor, "n h"]:
-    """The sum of a map within its blocks, whose sizes are told from the first to the last."""
+    """The sum of a map within its blocks; `sizes` lists them from the first to the last."""
     ends, places = sizes.cumsum(-1), torch.arange(x.shape[-1], device=x.device)
     block = torch.searchsorted(ends, places.expand(x.shape[:-1]).contiguous(), right=True).clamp_max(sizes.shape[-1] - 1)
     up_to = torch.nn.functional.pad(x.cumsum(-1), (1, 0))
@@ -165,23 +165,23 @@ def _by_distance(kept: Kept) -> Float[Tensor, "n h t"]:
 def _diagonals(x: Float[Tensor, "n h t t"]) -> Float[Tensor, "n h d"]:
     """The sum of each diagonal, from the lower left corner's to the upper right corner's."""
     size = x.shape[-1]
-    # In rows that are one longer each row is shifted against the one before: diagonals become columns.
+    # Refolding into longer rows shifts each row by one against the row before: diagonals become columns.
     shifted = torch.nn.functional.pad(x.flip(-2), (0, size)).flatten(-2)[..., :-size]
     rows: Tensor = shifted.unflatten(-1, (size, 2 * size - 1))
     return rows.sum(-2)
 
 
 def _cells(kept: Kept, special: Bool[Tensor, "n all"]) -> dict[str, Float[Tensor, "n h"]]:
-    """Strong cells, whose key is a word: the share of rows that have one, the largest weight on a word, and the place of the
-    strong cell that is farthest above an even row.
+    """Scores of strong cells, whose key is a word: the share of rows that have one, the largest weight on a word, and the
+    position of the strong cell farthest above an even row.
 
-    A row that sees few keys cannot but have large weights: a strong one is also more than twice what an even row has.
+    A row with few visible keys always has large weights, so a strong cell must also exceed twice the weight of an even row.
     """
     on_words = kept.weights.masked_fill(special.gather(1, kept.order)[:, None, None], 0.0)
     largest, size = on_words.amax(-1), kept.weights.shape[-1]
     strong = (on_words >= STRONG - ROUNDING) & (on_words * kept.keys[:, None, :, None] > 2 + ROUNDING)
     above = (on_words - kept.even).masked_fill(~strong, -torch.inf).flatten(-2)
-    # Of cells that are equally strong the first, whatever rounding makes of them.
+    # Of equally strong cells the first, whatever their rounding.
     place = (above >= above.amax(-1, keepdim=True) - ROUNDING).byte().argmax(-1)
     numbers = {"row": (place // size).to(largest.dtype), "key": (place % size).to(largest.dtype)}
     rows = _mean(strong.any(-1).to(largest.dtype), (kept.keys > 0)[:, None])
@@ -189,7 +189,7 @@ def _cells(kept: Kept, special: Bool[Tensor, "n all"]) -> dict[str, Float[Tensor
 
 
 def _first_share(x: Float[Tensor, "n h t t"], vectors: int = 8, rounds: int = 1, steps: int = 4) -> Float[Tensor, "n h"]:
-    """The first singular value squared, of the sum of all squared: by subspace iteration from fixed vectors."""
+    """s₁² / Σ s² of the singular values, by subspace iteration from fixed vectors."""
     x = x / torch.linalg.matrix_norm(x, keepdim=True)
     places, numbers = (torch.arange(size, device=x.device, dtype=x.dtype) for size in (x.shape[-1] + 1, vectors))
     basis = (0.7 * (places[1:, None] * numbers)).cos().expand(*x.shape[:2], -1, -1)
@@ -197,13 +197,13 @@ def _first_share(x: Float[Tensor, "n h t t"], vectors: int = 8, rounds: int = 1,
         for _ in range(steps):
             basis = x @ (x.mT @ basis)
         basis = torch.linalg.qr(basis.nan_to_num(0.0)).Q
-    seen = x.mT @ basis
-    first: Tensor = torch.linalg.eigvalsh((seen.mT @ seen).nan_to_num(0.0))[..., -1]
+    projected = x.mT @ basis
+    first: Tensor = torch.linalg.eigvalsh((projected.mT @ projected).nan_to_num(0.0))[..., -1]
     return first.where(~x[..., 0, 0].isnan(), torch.nan)
 
 
 def _fewest(shares: Float[Tensor, "n h t t"]) -> Float[Tensor, "n h t"]:
-    """The fewest keys whose weights reach .9 of a row."""
+    """The smallest number of keys whose weights reach .9 of a row."""
     # NumPy sorts thirty times as fast as torch does on a CPU.
     ordered = torch.from_numpy(np.sort(shares.numpy(), -1)) if shares.device.type == "cpu" else shares.sort(-1).values
     left_out = (ordered.cumsum(-1) <= 1 - MASS + 1e-5).sum(-1)

@@ -1,4 +1,4 @@
-"""By kind: what each kind of token is given by attention, as weight and as what is mixed in (Kobayashi et al. 2020)."""
+"""By kind of token: the attention weight that it receives, and the norm of its contribution (Kobayashi et al. 2020)."""
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -16,39 +16,39 @@ from conoscope.quantities.transformed import summed_norms, transformed, transfor
 from conoscope.sums.samples import Sample, no_names
 
 OF_KIND = ("weight", "norm", "transformed")
-"""What `kind_norms` tells of each head and kind: Σ α and Σ ‖α f‖ over the keys of the kind, means over queries; mean ‖f‖."""
+"""What `kind_norms` computes for each head and kind: Σ α and Σ ‖α f‖ over the keys of the kind, means over queries; mean ‖f‖."""
 HEADS = ("self", "previous", "next", "first", "entropy", "entropy_cls", "sep_to_sep", "other_to_sep")
-"""What `head_masses` tells of each head, in this order, before the mass of every kind."""
+"""What `head_masses` computes for each head, in this order, before the mass on every kind."""
 PAIRS = 1024
-"""Of how many pairs of each kind the weight and ‖f‖ are kept."""
+"""The number of pairs of each kind whose weight and ‖f‖ are kept."""
 OCCURRENCES = 4096
-"""Of how many tokens ‖f‖ and the weight that they receive are kept, for their frequency."""
+"""The number of tokens whose ‖f‖ and received weight are kept, to compare with their frequency."""
 
 
 def one_hot(batch: Batch, dtype: torch.dtype) -> Shaped[Tensor, "b t k"]:
-    """1 where a token is of a kind."""
+    """The kind of each token, one-hot."""
 
     def compute() -> Tensor:
         return (batch.named[..., None] == torch.arange(len(batch.kinds), device=batch.named.device)).to(dtype)
 
-    found: Tensor = batch.memo(("kinds", dtype), compute)
-    return found
+    kinds: Tensor = batch.memo(("kinds", dtype), compute)
+    return kinds
 
 
 def received_weights(trace: Trace) -> Float[Tensor, "b h t"] | None:
-    """The mean over a text's real queries of the weight that each key is given."""
-    found = trace.reduction("received")
-    return None if found is None else trace.memo("received", lambda: found[:, :, 0] / _length(trace.batch)[:, None])
+    """The weight that each key receives, mean over a text's real queries."""
+    received = trace.reduction("received")
+    return None if received is None else trace.memo("received", lambda: received[:, :, 0] / _length(trace.batch)[:, None])
 
 
 def _length(batch: Batch) -> Int[Tensor, "b 1"]:
-    found: Tensor = batch.memo("length", lambda: batch.real.sum(-1, keepdim=True))
-    return found
+    length: Tensor = batch.memo("length", lambda: batch.real.sum(-1, keepdim=True))
+    return length
 
 
 @quantity(reductions=("received",), sparse=True, run_options=("kinds",))
 def kind_norms(trace: Trace) -> Arrays | None:
-    """What OF_KIND names, of each text, head and kind; no mean ‖f‖ where a text has no token of the kind."""
+    """The values that OF_KIND names, of each text, head and kind; mean ‖f‖ is NaN where a text has no token of the kind."""
     weights, norms = received_weights(trace), transformed_norms(trace)
     if weights is None or norms is None:
         return None
@@ -59,8 +59,10 @@ def kind_norms(trace: Trace) -> Arrays | None:
 
 @quantity(reductions=("columns",), sparse=True, run_options=("kinds",))
 def summed_kind_norms(trace: Trace) -> Arrays | None:
-    """Σ ‖Σ_h α f‖ over the keys of each kind, mean over queries, of each text: of the special tokens and of others drawn by
-    hash, each of which stands for several."""
+    """Σ ‖Σ_h α f‖ over the keys of each kind, mean over queries, of each text.
+
+    Computed for the special tokens and for others sampled by hash, each weighted for those it represents.
+    """
     value, weights, batch = values_of(trace), trace.reduction("columns"), trace.batch
     if value is None or weights is None:
         return None
@@ -68,14 +70,14 @@ def summed_kind_norms(trace: Trace) -> Arrays | None:
     rows = torch.arange(len(at), device=at.device)[:, None]
     f = transformed(value[rows, at].flatten(0, 1), trace)
     norms = summed_norms(weights.permute(0, 3, 1, 2).flatten(0, 1), f).unflatten(0, at.shape)
-    asked = norms.where(batch.real[:, None], 0.0).sum(-1) / _length(batch)
-    standing = one_hot(batch, norms.dtype)[rows, at] * drawn_weights(batch)[..., None]
-    return ((asked[:, None] @ standing.to(asked.dtype))[:, 0],)
+    by_key = norms.where(batch.real[:, None], 0.0).sum(-1) / _length(batch)
+    weighted_kinds = one_hot(batch, norms.dtype)[rows, at] * drawn_weights(batch)[..., None]
+    return ((by_key[:, None] @ weighted_kinds.to(by_key.dtype))[:, 0],)
 
 
 @quantity(sparse=True, finish=moments_of_lengths)
 def transformed_lengths(trace: Trace) -> Arrays | None:
-    """Of ‖f‖ of each text's real tokens: how many, the mean, and Σ(‖f‖ - mean)²."""
+    """Over each text's real tokens: their number, the mean of ‖f‖, and Σ(‖f‖ - mean)²."""
     norms = transformed_norms(trace)
     return None if norms is None else (of_lengths(norms.transpose(1, 2), kept(trace, "real", norms.dtype)),)
 
@@ -92,30 +94,30 @@ def transformed_ends(trace: Trace) -> Arrays | None:
 
 @quantity(reductions=("entropy", "band", "received"), run_options=("kinds",))
 def head_masses(trace: Trace) -> Arrays | None:
-    """What HEADS names, and the mass of every kind, of each text and head."""
+    """The values that HEADS names, then the mass on every kind, of each text and head."""
     entropy, band, received = (trace.reduction(name) for name in ("entropy", "band", "received"))
     if entropy is None or band is None or received is None:
         return None
     batch, length = trace.batch, _length(trace.batch)
-    asking = batch.real[:, None, None].to(entropy.dtype)
+    queries = batch.real[:, None, None].to(entropy.dtype)
     previous, self, following, mean_entropy = (
-        (asking @ torch.cat((band, entropy[..., None]), dim=-1) / length[:, None, None]).squeeze(2).unbind(-1)
+        (queries @ torch.cat((band, entropy[..., None]), dim=-1) / length[:, None, None]).squeeze(2).unbind(-1)
     )
     kinds = one_hot(batch, received.dtype)
     all, by_sep = (received @ kinds[:, None]).unbind(2)
     separators = kinds[:, :, SEP].sum(1)[:, None]
     first = received[:, :, 0].gather(-1, first_place(batch.real)[:, None, None].expand(-1, received.shape[1], 1))[..., 0]
     to_sep = ((all - by_sep)[..., SEP] / (length - separators)).where(separators > 0, torch.nan)
-    run_options = (
+    values = (
         self, previous, following, first / length, mean_entropy, of_classifying(trace, entropy), by_sep[..., SEP] / separators,
         to_sep,
     )  # fmt: skip
-    return (torch.cat((torch.stack(run_options, dim=-1), all / length[:, None]), dim=-1),)
+    return (torch.cat((torch.stack(values, dim=-1), all / length[:, None]), dim=-1),)
 
 
 @quantity(reductions=("paired",), sampled=True, sparse=True, run_options=("kinds",))
 def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
-    """The weight that a query, drawn by hash, gives to a key, and the key's ‖f‖, by head; of some keys of each kind."""
+    """The weight of a key for one query, sampled by hash, and the key's ‖f‖, by head; for some keys of each kind."""
     weights, norms = trace.reduction("paired"), transformed_norms(trace)
     if weights is None or norms is None:
         return None
@@ -129,8 +131,8 @@ def weight_norm_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
 
 @quantity(reductions=("received",), sampled=True, sparse=True, run_options=("frequencies",))
 def frequency_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
-    """Of some tokens: id, kind, rank in the list that was given (NaN for none), mean over heads of ‖f‖ and of the weight that
-    they receive."""
+    """For some tokens: id, kind, rank in the given frequency list (NaN for none), and the means over heads of ‖f‖ and of the
+    received weight."""
     weights, norms = received_weights(trace), transformed_norms(trace)
     if weights is None or norms is None:
         return None
@@ -150,7 +152,7 @@ def _by_token(x: Float[Tensor, "b h t"], at: Int[Tensor, " n"]) -> Float[Tensor,
 
 @quantity(sparse=True)
 def token_counts(trace: Trace) -> Arrays | None:
-    """The ids of all real tokens, told once, with the first layer."""
+    """The ids of all real tokens, counted once, in the first layer."""
     if trace.layer != 1:
         return None
     return (trace.batch.inputs["input_ids"].flatten(), trace.batch.real.flatten())
@@ -158,5 +160,5 @@ def token_counts(trace: Trace) -> Arrays | None:
 
 @quantity(sparse=True, run_options=("kinds",))
 def kind_counts(trace: Trace) -> Arrays | None:
-    """How many tokens of each kind every text has, told once, with the first layer."""
+    """The number of tokens of each kind in every text, counted once, in the first layer."""
     return None if trace.layer != 1 else (one_hot(trace.batch, torch.float64).sum(1),)

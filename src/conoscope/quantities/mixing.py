@@ -1,7 +1,6 @@
 """Mixing: how much of a token's new vector comes from other tokens (Kobayashi et al. 2021).
 
-S_ij = Σ_h α_ij f_h(x_j). Only S_ii needs the heads' f: the others together are the attention's output without its bias, less
-S_ii.
+S_ij = Σ_h α_ij f_h(x_j). Only S_ii needs the heads' f: the sum of the others is the attention's output minus its bias minus S_ii.
 """
 
 import torch
@@ -23,7 +22,7 @@ MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 
 @quantity(reductions=("band",), run_options=("kinds",))
 def mixing(trace: Trace, tokens: str) -> Arrays | None:
-    """What MIXING names, of some tokens, and of which kind each is; NaN for what the layer does not have."""
+    """The ratios that MIXING names, of some tokens, and a mask of their kinds; NaN for a ratio that the layer does not have."""
     band = trace.reduction("band")
     if band is None:
         return None
@@ -32,21 +31,21 @@ def mixing(trace: Trace, tokens: str) -> Arrays | None:
     apart = 1 - own.mean(-1)
     ratios = {"attn_w": apart, "attnres_w": apart / 2, **_of_norms(trace, at, own)}
     none = torch.full_like(apart, torch.nan)
-    found = torch.stack([ratios.get(name, none) for name in MIXING], dim=-1)
+    values = torch.stack([ratios.get(name, none) for name in MIXING], dim=-1)
     keep = trace.batch.memo(("kinds of tokens", tokens), lambda: one_hot(trace.batch, torch.bool).flatten(0, 1)[at, :, None])
-    return found[:, None].expand(-1, keep.shape[1], -1), keep.expand(-1, -1, len(MIXING))
+    return values[:, None].expand(-1, keep.shape[1], -1), keep.expand(-1, -1, len(MIXING))
 
 
 def _chosen(batch: Batch, tokens: str) -> Int[Tensor, " n"]:
-    """The places, in the batch laid out in one row, of all tokens, or of the special ones and of others drawn by hash."""
+    """The flat indices in the batch of all tokens, or of the special tokens and others sampled by hash."""
 
     def compute() -> Tensor:
         at = drawn_keys(batch)
         starts = torch.arange(len(at), device=at.device)[:, None] * batch.real.shape[1]
         return (starts + at)[drawn_weights(batch) > 0]
 
-    found: Tensor = sampled_tokens(batch, "real", batch.real.shape[1]) if tokens == "all" else batch.memo("drawn places", compute)
-    return found
+    at: Tensor = sampled_tokens(batch, "real", batch.real.shape[1]) if tokens == "all" else batch.memo("drawn places", compute)
+    return at
 
 
 def _of_norms(trace: Trace, at: Int[Tensor, " n"], own: Float[Tensor, "n h"]) -> dict[str, Float[Tensor, " n"]]:
@@ -54,18 +53,18 @@ def _of_norms(trace: Trace, at: Int[Tensor, " n"], own: Float[Tensor, "n h"]) ->
     if trace.output is None or trace.projection is None:
         return {}
     others, itself = parts(trace, at, own)
-    found = {"attn_n": _ratio(others, itself)}
+    ratios = {"attn_n": _ratio(others, itself)}
     residual = trace.residual
     if residual is not None:
         preserved = itself + at_least_single(residual).flatten(0, 1)[at]
-        found["attnres_n"] = _ratio(others, preserved)
+        ratios["attnres_n"] = _ratio(others, preserved)
         if trace.norm is not None:
-            found["attnresln_n"] = _ratio(trace.norm.linear(others), trace.norm.linear(preserved))
-    return found
+            ratios["attnresln_n"] = _ratio(trace.norm.linear(others), trace.norm.linear(preserved))
+    return ratios
 
 
 def parts(trace: Trace, at: Int[Tensor, " n"], own: Float[Tensor, "n h"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
-    """Σ_{j≠i} S_ij and S_ii of some tokens, whose weights for themselves are given."""
+    """Σ_{j≠i} S_ij and S_ii of some tokens; `own`: their weights on themselves, by head."""
     value, projection = values_of(trace), trace.projection
     assert value is not None
     assert projection is not None
@@ -84,8 +83,8 @@ def _ratio(mixed: Float[Tensor, "n d"], preserved: Float[Tensor, "n d"]) -> Floa
 
 @quantity(of=HeadWeights, sparse=True)
 def expansion(maps: HeadWeights) -> Constant | None:
-    """‖(W_V b_V)(W_O b_O)‖ / √(d + 1), of the affine maps of vectors with a 1 at their end; then as the authors' code builds
-    it, with b_O as the last column of the second map instead of its last row."""
+    """‖(W_V b_V)(W_O b_O)‖ / √(d + 1), of the affine maps on vectors with a 1 appended; then as the authors' code builds it, with
+    b_O as the last column of the second matrix instead of its last row."""
     if maps.value is None or maps.output is None or maps.value_bias is None:
         return None
     shared = len(maps.output) // len(maps.value)

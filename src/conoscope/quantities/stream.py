@@ -1,4 +1,4 @@
-"""The stream: what a layer adds to what it was given, and the shape of what it leaves."""
+"""The residual stream: what a layer adds to its input, and the distribution of its output's coordinates."""
 
 import torch
 from jaxtyping import Float
@@ -10,19 +10,19 @@ from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Sample, no_names
 
 STREAM = ("cosine", "residual_share", "attention_share", "forward_share", "mean", "variance", "kurtosis")
-"""What `stream` tells of each drawn token, in this order."""
+"""The values that `stream` computes for each sampled token, in this order."""
 PARTS = ("before", "output", "forward")
 """The sites whose lengths the shares compare: the residual, the attention, the feed-forward part."""
 DRAWN = 8
-"""How many tokens of a sentence are drawn."""
+"""How many tokens of a sentence are sampled."""
 PAIRS = 512
-"""Of how many tokens of the corpus the vectors before and after a layer are kept."""
+"""The number of tokens of the corpus whose vectors before and after a layer are kept."""
 
 
-def _drawn(trace: Trace) -> dict[str, Float[Tensor, "n d"]]:
-    """The drawn tokens' vectors of each site that is there, at least in single precision, gathered once.
+def _sampled_vectors(trace: Trace) -> dict[str, Float[Tensor, "n d"]]:
+    """The sampled tokens' vectors at each site that the layer has, at least in single precision; cached.
 
-    A layer that was given vectors of another width maps them first: what it was given is then no part of what it leaves.
+    Sites of another width than the output are left out: a layer that projects its input first does not add to it.
     """
 
     def compute() -> dict[str, Tensor]:
@@ -35,24 +35,24 @@ def _drawn(trace: Trace) -> dict[str, Float[Tensor, "n d"]]:
             if x is not None and x.shape[-1] == width
         }
 
-    found: dict[str, Tensor] = trace.memo(("stream", DRAWN), compute)
-    return found
+    vectors: dict[str, Tensor] = trace.memo(("stream", DRAWN), compute)
+    return vectors
 
 
 @quantity()
 def stream(trace: Trace, site: str) -> Arrays | None:
-    """What STREAM names, of each drawn token; NaN for what the layer does not have. The site is always `hidden`."""
-    found = _drawn(trace)
-    if site not in found:
+    """The values that STREAM names, of each sampled token; NaN for what the layer does not have. The site is always `hidden`."""
+    sites = _sampled_vectors(trace)
+    if site not in sites:
         return None
-    y, norms = found[site], {name: torch.linalg.vector_norm(x, dim=-1, keepdim=True) for name, x in found.items()}
+    y, norms = sites[site], {name: torch.linalg.vector_norm(x, dim=-1, keepdim=True) for name, x in sites.items()}
     none = torch.full_like(norms[site], torch.nan)
-    cosine = (found["before"] * y).sum(-1, keepdim=True) / (norms["before"] * norms[site]) if "before" in found else none
+    cosine = (sites["before"] * y).sum(-1, keepdim=True) / (norms["before"] * norms[site]) if "before" in sites else none
     return (torch.cat((cosine, _shares([norms.get(part, none) for part in PARTS]), _coordinates(y)), dim=-1),)
 
 
 def _shares(norms: list[Float[Tensor, "n 1"]]) -> Float[Tensor, "n 3"]:
-    """Of the parts that are there; NaN where there are not two to compare."""
+    """The share of each part in the sum of norms, over the parts that the layer has; NaN if it has fewer than two."""
     added = torch.cat(norms, dim=-1)
     total = added.nansum(-1, keepdim=True)
     return added / total.where((~added.isnan()).sum(-1, keepdim=True) > 1, torch.nan)
@@ -68,10 +68,10 @@ def _coordinates(y: Float[Tensor, "n d"]) -> Float[Tensor, "n 3"]:
 
 @quantity(sampled=True, sparse=True)
 def stream_pairs(trace: Trace, so_far: Sample) -> Arrays | None:
-    """The vectors of some tokens of the corpus, drawn by hash, as the layer was given them and as it left them."""
+    """The vectors of some tokens of the corpus, sampled by hash, before and after the layer."""
     if trace.before is None or trace.hidden is None or trace.before.shape != trace.hidden.shape:
         return None
-    # Which tokens are chosen is the same in every layer.
+    # The same tokens are chosen in every layer.
     at, ranks, groups = trace.batch.memo(("pairs", so_far.mark), lambda: tokens_entering(trace.batch, so_far, PAIRS))
     if not len(at):
         return None

@@ -1,6 +1,6 @@
-"""Transformed: f(x) = (x W_V + b_V) W_O, what a head takes from a token, and how much of it is mixed in (Kobayashi et al. 2020).
+"""Transformed vectors f(x) = (x W_V + b_V) W_O of a head, and the norms of their weighted sums (Kobayashi et al. 2020).
 
-No vector f is kept for pairs of tokens: ‖α f‖ is α ‖f‖, and ‖Σ_h α_h f_h‖² is αᵀ G α with the products G of the heads' f.
+No vector f is stored for pairs of tokens: ‖α f‖ is α ‖f‖, and ‖Σ_h α_h f_h‖² is αᵀ G α with G the Gram matrix of the heads' f.
 """
 
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from conoscope.sums.numeric import at_least_single
 
 
 def values_of(trace: Trace) -> Float[Tensor, "b t h e"] | None:
-    """The values by token and query head: with grouped queries several heads share one."""
+    """The values by token and query head, repeated if several query heads share one (grouped queries)."""
     if trace.value is None or trace.projection is None:
         return None
     heads, value = len(trace.projection.weight), at_least_single(trace.value).transpose(1, 2)
@@ -19,7 +19,7 @@ def values_of(trace: Trace) -> Float[Tensor, "b t h e"] | None:
 
 
 def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
-    """‖f_h(x_j)‖ of every token and head, computed once; None where the model has no W_O that could be found."""
+    """‖f_h(x_j)‖ of every token and head, cached; None if the model's W_O was not found."""
     value = values_of(trace)
     if value is None or trace.projection is None:
         return None
@@ -31,17 +31,17 @@ def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
         norms: Tensor = squares.clamp_min_(0).sqrt_().unflatten(1, value.shape[:2])
         return norms.transpose(0, 1)
 
-    found: Tensor = trace.memo("transformed norms", compute)
-    return found
+    norms: Tensor = trace.memo("transformed norms", compute)
+    return norms
 
 
 def transformed(value: Float[Tensor, "n h e"], trace: Trace) -> Float[Tensor, "n h d"]:
-    """f_h of some tokens, from their values."""
+    """f_h of tokens, from their values."""
     assert trace.projection is not None
     return (value.transpose(0, 1) @ trace.projection.weight.to(value.dtype)).transpose(0, 1)
 
 
 def summed_norms(weights: Float[Tensor, "n h i"], f: Float[Tensor, "n h d"]) -> Float[Tensor, "n i"]:
-    """‖Σ_h α_h f_h‖ of n keys for each of i queries, through the heads' products of each key."""
+    """‖Σ_h α_h f_h‖ of n keys for each of i queries, by the Gram matrix of the heads' f of each key."""
     gram = f @ f.mT
     return ((gram @ weights) * weights).sum(1).clamp_min(0).sqrt()

@@ -1,4 +1,4 @@
-"""Words: the vectors of one word in many sentences."""
+"""Words: the vectors of the same word in many sentences."""
 
 from torch import Tensor
 
@@ -10,19 +10,19 @@ from conoscope.sums.numeric import at_least_single, mixed
 from conoscope.sums.samples import Sample, names_of
 
 WORDS, OCCURRENCES = 64, 100
-"""How many words of the vocabulary are looked at, and how many occurrences of each, both chosen by hash."""
+"""The number of sampled words of the vocabulary, and of sampled occurrences of each, both chosen by hash."""
 
 
 @quantity(sampled=True, sparse=True)
 def occurrences(trace: Trace, site: str, so_far: Sample) -> Arrays | None:
-    """Vectors of some words, for a sample: a group for each word, numbered by a hash of its token.
+    """Vectors of some words, for a Sample: one group a word, numbered by a hash of its token.
 
     A word is an entry of the tokenizer's vocabulary that is neither special, unknown, nor punctuation.
     """
     x = trace.whole(site)
     if x is None:
         return None
-    # Which words and places are chosen is the same in every layer.
+    # The same words and places are chosen in every layer.
     at, groups, ranks, names = trace.batch.memo(("words", so_far.mark), lambda: _words(trace.batch, so_far))
     if not len(at):
         return None
@@ -30,7 +30,7 @@ def occurrences(trace: Trace, site: str, so_far: Sample) -> Arrays | None:
 
 
 def _words(batch: Batch, so_far: Sample) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The words of a batch that could enter: their places in it laid out in one row, their groups, ranks and spellings."""
+    """The words of a batch that could enter the sample: their flat indices, groups, ranks and spellings."""
     at = (batch.content & (batch.kind == OTHER)).flatten().nonzero()[:, 0]
     ids, ranks = batch.inputs["input_ids"].flatten()[at], batch.token_ranks.flatten()[at]
     groups = mixed(ids)

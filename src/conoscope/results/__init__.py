@@ -1,1 +1,1 @@
-"""Results: tables, their files and where they came from."""
+"""Results: tables, their files and their provenance."""

@@ -1,4 +1,4 @@
-"""Joining: the provenance of a whole from those of its shards, the same in whatever order they are joined."""
+"""Merging: the provenance of a whole result from those of its shards, independent of their order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,16 +7,18 @@ from conoscope.common.errors import OutputError, one_of
 from conoscope.common.pooling import pool_identity
 
 IDENTITY = ("model", "corpus", "measures", "options")
-"""What two results must share to be parts of one."""
+"""The keys that must be equal for two results to be parts of one."""
 JOINED = ("pool", "shards", "seen", "gaps", "notes", "versions", "command", "commands", "every")
-"""What is of each shard, or compared apart; all else must be equal."""
+"""The keys that belong to each shard, or are compared separately; all other keys must be equal."""
 MODULUS = 2**63
 """The digests of shards are added up modulo this."""
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence[str] = (*IDENTITY, "shards")) -> str | None:
-    """In what two results are not of the same run; None where they are. A model is the same by its weights, wherever it lies and
-    whatever else lies there."""
+    """The first difference by which two results are not of the same run; None if they are.
+
+    Models are the same if their weights are, whatever their folder and the other files in it.
+    """
     for key in keys:
         left, right = (_compared(part, key) for part in (one, other))
         if left != right and isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -29,20 +31,20 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence
 
 
 def _compared(part: Mapping[str, Any], key: str) -> Any:
-    """What is compared of a part; what it does not say is the same as None, as an option that an earlier version did not have."""
+    """The value to compare under a key; a missing entry equals None, since earlier versions lacked some options."""
     if key == "shards":
         return sorted(part[key], key=shard_number)
-    found = {**part[key], "name": "", "training": None} if key == "model" else part.get(key)
-    return {name: value for name, value in found.items() if value is not None} if isinstance(found, Mapping) else found
+    entry = {**part[key], "name": "", "training": None} if key == "model" else part.get(key)
+    return {name: value for name, value in entry.items() if value is not None} if isinstance(entry, Mapping) else entry
 
 
 def shard_number(shard: str) -> int:
-    """The number of a shard such as `10/12`: what shards are ordered by."""
+    """The number of a shard, 10 for `10/12`; shards are ordered by it."""
     return int(shard.partition("/")[0])
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance of two parts together; refuses what are no parts of one whole."""
+    """The provenance of two merged parts; raises OutputError if they are not parts of one whole."""
     first, second = sorted((one, other), key=lambda part: min(map(shard_number, part["shards"])))
     others = [key for key in {**first, **second} if key not in (*IDENTITY, *JOINED)]
     if (differing := differences(one, other, (*IDENTITY, *others))) is not None:
@@ -74,12 +76,12 @@ def _refuse_overlap(one: Sequence[str], other: Sequence[str]) -> None:
 
 def _commands(part: Mapping[str, Any]) -> dict[str, str]:
     """The command of each shard."""
-    found: dict[str, str] = part.get("commands") or dict.fromkeys(part["shards"], part.get("command", ""))
-    return found
+    commands: dict[str, str] = part.get("commands") or dict.fromkeys(part["shards"], part.get("command", ""))
+    return commands
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Every count of what was seen, added up; one that either part does not know is not known of the whole."""
+    """The counts of both parts, added up; a count that either part lacks is left out."""
     both: dict[str, Any] = {}
     for key in (key for key in one if key in other):
         if all(isinstance(part[key], int) for part in (one, other)):
@@ -95,13 +97,13 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_either(first: Mapping[str, Any], second: Mapping[str, Any], key: str) -> list[str]:
-    """What either part lacks or notes, each once, sorted so that the order of the parts does not matter."""
-    found: Iterable[str] = {*first.get(key, ()), *second.get(key, ())}
-    return sorted(found)
+    """The entries of both lists, each once, sorted so that the order of the parts does not matter."""
+    entries: Iterable[str] = {*first.get(key, ()), *second.get(key, ())}
+    return sorted(entries)
 
 
 def _versions(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
-    """Of each package the version, or every version that a shard was measured with."""
+    """The version of each package, or every version that a shard was measured with."""
     return {
         name: ", ".join(sorted({*first.get(name, "").split(", "), *second.get(name, "").split(", ")} - {""}))
         for name in sorted({**first, **second})

@@ -1,4 +1,4 @@
-"""Result: what was measured, as tables, with the sums they were read from and where they came from."""
+"""Result: the tables of a measurement, with their sums and provenance."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,29 +35,29 @@ SHOWN = 16
 class Result:
     """Tables by measure: `result["sim"]` is a DataFrame in long form.
 
-    A result that was measured holds its sums (`tally`) and reads the tables from them. One that was loaded reads each table
-    from its file when it is asked for, and its sums only to be merged or read anew; without these it needs no torch.
+    A result that was just measured holds its sums (`tally`) and computes its tables from them. A loaded result reads each table
+    from its file on first access; it loads its sums, which needs torch, only to be merged or to recompute tables.
     """
 
     def __init__(self, sums: "Tally | Path", provenance: Mapping[str, Any]) -> None:
-        """`sums`: a tally, or the folder of a saved result."""
+        """`sums`: the tally, or the folder of a saved result."""
         self._sums, self.provenance = sums, provenance
 
     @cached_property
     def tally(self) -> "Tally":
-        """The sums."""
+        """The sums, loaded on first access."""
         from conoscope.measures.tally import Tally
 
         return Tally.load(self._sums) if isinstance(self._sums, Path) else self._sums
 
     @cached_property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
-        """Every table by name; of a part of a corpus, those that have something to say."""
+        """Every table by name; for a shard of a corpus, only those that are not empty."""
         return stored_tables(self._sums) if isinstance(self._sums, Path) else _from_sums().all_tables(self._sums, self.provenance)
 
     @cached_property
     def index(self) -> Mapping[str, TableInfo]:
-        """What each table holds, by name."""
+        """The description of each table, by name."""
         stored = read_index(self._sums) if isinstance(self._sums, Path) else None
         if stored is not None:
             return stored
@@ -70,7 +70,7 @@ class Result:
         return self.tables[name]
 
     def __add__(self, other: "Result") -> "Result":
-        # First, whether they go together at all: sums of different models need not have the same shape.
+        # Check provenance first: sums of different models need not have the same shape.
         whole = joined(self.provenance, other.provenance)
         return Result(self.tally + other.tally, whole)
 
@@ -78,7 +78,7 @@ class Result:
         """Write each table as parquet and CSV, their index, provenance.json, and the sums that `merge` adds up."""
         where = claim(folder, self.provenance)
         try:
-            # Provenance first: it says whose the folder is, should the rest be cut short.
+            # Provenance first: it says whose folder this is if the rest is interrupted.
             write_provenance(where, self.provenance)
             self.tally.save(where)
             write_tables(where, self.tables, self.provenance, self.index)
@@ -88,7 +88,7 @@ class Result:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Result":
-        """Read what `save` wrote: provenance now, tables and sums when they are asked for."""
+        """The result that `save` wrote to a folder; provenance is read now, tables and sums on first access."""
         where = Path(folder)
         provenance = read_provenance(where)
         if not (where / "tally.json").is_file():
@@ -99,16 +99,16 @@ class Result:
 
     @property
     def missing(self) -> list[str]:
-        """The shards of the corpus that are not in it."""
+        """The shards of the corpus that are not in this result."""
         return missing_shards(self.provenance)
 
     @property
     def first_shard(self) -> int:
-        """The smallest number of the shards that are in it."""
+        """The smallest shard number in this result."""
         return min(map(shard_number, self.provenance["shards"]))
 
     def summary(self, names: Sequence[str] | None = None) -> str:
-        """Some tables as text, the first that each measure has by default: by layer, means over heads beside whole vectors."""
+        """Tables as text, by default the first of each measure: a column for each layer; means over heads, and whole vectors."""
         first: dict[tuple[str, str], str] = {}
         for name in self.tables:
             table, _, options = name.partition(":")
@@ -117,20 +117,20 @@ class Result:
         return "\n\n".join(_summarized(name, self[name]) for name in chosen)
 
     def __repr__(self) -> str:
-        """What was measured, in a line."""
+        """The model, the corpus and the tables, in one line."""
         return printable(f"<Result of {measured(self.provenance)}: {', '.join(self.tables) or 'no tables'}>")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         from conoscope.reporting.notebook import shown
 
         return shown(self.tables, self.provenance)
 
 
 def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":
-    """The tables of a folder, each read when it is asked for.
+    """The tables of a folder, each read on first access.
 
-    A folder without tables is read from its sums, which needs torch, and gets its tables if it can be written to.
+    If the folder has only sums, the tables are computed from these, which needs torch, and written if the folder is writable.
     """
     index = read_index(folder)
     if index is not None:
@@ -140,13 +140,13 @@ def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":
     sums = _from_sums(folder)
     provenance = read_provenance(folder)
     tables: dict[str, pd.DataFrame] = sums.load_tables(folder)
-    with suppress(OSError):  # a folder that cannot be written to is read from its sums each time
+    with suppress(OSError):  # the tables of a read-only folder are computed from its sums each time
         write_tables(folder, tables, provenance, sums.index_of(provenance["measures"]))
     return tables
 
 
 def _unlisted_tables(folder: Path) -> "dict[str, pd.DataFrame]":
-    """The tables of a folder that has no index, by the names of their files."""
+    """The tables of a folder without an index, by file name."""
     tables = {path.stem: read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
     if not tables:
         raise OutputError(
@@ -156,7 +156,7 @@ def _unlisted_tables(folder: Path) -> "dict[str, pd.DataFrame]":
 
 
 def _from_sums(folder: Path | None = None) -> Any:
-    """The module that reads tables from sums."""
+    """The module that computes tables from sums, imported only when needed."""
     try:
         from conoscope.results import from_sums
     except ModuleNotFoundError as error:
@@ -169,7 +169,7 @@ def _from_sums(folder: Path | None = None) -> Any:
 
 
 def _summarized(name: str, frame: "pd.DataFrame") -> str:
-    """One line for each block, a column for each layer: the mean over heads where there are heads."""
+    """A table as text: one line for each block, a column for each layer; the mean over heads if the table is by head."""
     columns = list(frame.columns)
     keys = ["site", *columns[columns.index("head") + 1 : columns.index("value")]]
     of = frame["head"].isna().map({True: "whole", False: "mean over heads"})

@@ -1,6 +1,6 @@
-"""The folder of a result on disk: tables, what they hold, and provenance. Nothing here needs torch.
+"""The folder of a result on disk: tables, their descriptions, and provenance. Nothing here needs torch.
 
-A folder that `Result.save` wrote holds, for each table, a parquet and a CSV file; tables.json, the index of the tables, which is
+A folder that `Result.save` wrote holds a parquet and a CSV file for each table; tables.json, the index of the tables, which is
 written last; provenance.json; and the sums, tally.json and tally.safetensors.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 INDEX = "tables.json"
 PARTIAL = ("partial", "partial.new")
-"""What a run that was stopped leaves in its folder."""
+"""The names of what an interrupted run leaves in its folder."""
 
 
 @dataclass(frozen=True)
 class TableInfo:
-    """What a reader of a table must know: what it holds, the question that it helps to answer (`common.questions`) and its place
-    among the tables of that question, and the bounds of its column `value` (None where there are none)."""
+    """The description of a table: a summary, the question that it helps to answer (`common.questions`) and its place among the
+    tables of that question, and the bounds of its column `value` (None for no bound)."""
 
     summary: str = ""
     question: str = ""
@@ -36,7 +36,7 @@ class TableInfo:
 
 
 class StoredTables(Mapping[str, "pd.DataFrame"]):
-    """Tables by name, each read from its parquet file when it is first asked for."""
+    """Tables by name, each read from its parquet file on first access."""
 
     def __init__(self, folder: Path, index: Mapping[str, TableInfo]) -> None:
         self.folder, self.index = folder, index
@@ -60,7 +60,7 @@ class StoredTables(Mapping[str, "pd.DataFrame"]):
 
 
 def read_index(folder: Path) -> dict[str, TableInfo] | None:
-    """What tables.json says of each table; None where it is missing or not readable, or lacks the file of a table."""
+    """The descriptions in tables.json; None if it is missing or not readable, or if a table's file is missing."""
     try:
         listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         index = {str(name): TableInfo(**info) for name, info in listed.items()}
@@ -74,18 +74,20 @@ def read_parquet(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        # Opened here: Arrow takes names in UTF-8 alone, and an ASCII locale reads others.
+        # Opened here: Arrow accepts only UTF-8 file names, and an ASCII locale has others.
         with path.open("rb") as file:
             return pd.read_parquet(file)
-    except Exception as error:  # pyarrow has many ways to say that a file is torn
+    except Exception as error:  # pyarrow raises many kinds of errors for a damaged file
         raise OutputError(f"no table can be read from {path}: {error}; measure again, or remove the file") from error
 
 
 def write_tables(
     folder: Path, tables: Mapping[str, "pd.DataFrame"], provenance: Mapping[str, Any], index: Mapping[str, TableInfo]
 ) -> None:
-    """Write each table as parquet, with its provenance and what it holds as metadata, and as CSV; tables.json comes last, so that
-    it lists only tables that are there whole."""
+    """Write each table as parquet, with provenance and description as metadata, and as CSV.
+
+    tables.json is written last, so that it lists only complete tables.
+    """
     (folder / INDEX).unlink(missing_ok=True)
     for name, frame in tables.items():
         _write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance, {"name": name, **asdict(index[name])})
@@ -105,25 +107,25 @@ def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, A
 
 
 def stem_of(name: str) -> str:
-    """What the files of a table are called, without their ending."""
+    """The file name of a table, without its extension."""
     return name.replace(":", "-").replace("=", "-").replace(",", "-")
 
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
-    """The folder, made if need be; refused where it holds other results or other files."""
+    """The output folder, created if needed; raises OutputError if it holds other results or other files."""
     where = make_folder(Path(folder))
-    there = {path.name for path in where.iterdir() if path.name not in PARTIAL and not path.name.startswith(BESIDE)}
-    if not there:
+    present = {path.name for path in where.iterdir() if path.name not in PARTIAL and not path.name.startswith(BESIDE)}
+    if not present:
         return where
-    if "provenance.json" not in there:
+    if "provenance.json" not in present:
         raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
     try:
         before = read_provenance(where)
     except OutputError as error:
         if not _is_torn(where / "provenance.json"):
             raise
-        # Alone it is the remnant of a run that could not write it.
-        if there == {"provenance.json"}:
+        # Alone, it is left by a run that was interrupted while writing it.
+        if present == {"provenance.json"}:
             return where
         raise OutputError(f"{where / 'provenance.json'} is not whole; give -o another folder, or remove this one") from error
     if (differing := differences(before, provenance)) is not None:
@@ -132,7 +134,7 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
 
 
 def _is_torn(path: Path) -> bool:
-    """Whether a file of JSON is empty or ends too soon; what is no JSON of ours at all is somebody else's."""
+    """Whether a JSON file is empty or truncated; a file that does not begin as our JSON belongs to somebody else."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
         json.loads(text)
@@ -149,29 +151,29 @@ def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
-    """What provenance.json says."""
+    """The content of provenance.json, checked."""
     try:
-        found: dict[str, Any] = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        provenance: dict[str, Any] = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
-        if wrong := [name for name, kind in kinds.items() if not isinstance(found.get(name), kind)]:
+        if wrong := [name for name, kind in kinds.items() if not isinstance(provenance.get(name), kind)]:
             raise ValueError(f"it does not tell {one_of(wrong)}")
-        if not all(isinstance(shard, str) and re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", shard) for shard in found["shards"]):
+        if not all(isinstance(shard, str) and re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", shard) for shard in provenance["shards"]):
             raise ValueError("its shards are not such as 1/4")
     except (OSError, ValueError, AttributeError) as error:
         raise OutputError(
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
-    return found
+    return provenance
 
 
 def missing_shards(provenance: Mapping[str, Any]) -> list[str]:
-    """The shards of the corpus that a result is not of."""
+    """The shards of the corpus that a result does not include."""
     count = provenance["shards"][0].partition("/")[2]
     return [shard for number in range(int(count)) if (shard := f"{number + 1}/{count}") not in provenance["shards"]]
 
 
 def measured(provenance: Mapping[str, Any]) -> str:
-    """The model, the corpus and how many texts."""
+    """A short text: the model, the corpus and the number of texts."""
     corpus = ":".join(part for part in (provenance["corpus"].get("name"), provenance["corpus"].get("split")) if part)
     seen = provenance["seen"]["examples"]
     texts = f" on {corpus}, {seen} {'text' if seen == 1 else 'texts'}" if corpus and seen else ", the weights alone"

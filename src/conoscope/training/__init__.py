@@ -1,1 +1,1 @@
-"""Training a classifier, with penalties on attention."""
+"""Training of classifiers, optionally with penalties on attention."""

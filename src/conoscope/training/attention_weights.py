@@ -1,7 +1,7 @@
-"""Attention weights with their gradient, before dropout: what a penalty in training looks at.
+"""Attention weights with their gradient, before dropout, for penalties in training.
 
-A backend of its own, registered with transformers: it runs the model's own eager attention without dropout, hands the
-weights to whoever collects them, and then drops out what is mixed.
+An attention backend registered with transformers: it runs the model's own eager attention without dropout, appends the weights to
+the collecting list, and then computes the context with dropped-out weights.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from conoscope.capture.eager import eager_attention
 from conoscope.common.errors import CaptureError, ModelError
 
 BACKEND = "conoscope_weights"
-_MAPS: ContextVar[list[Tensor] | None] = ContextVar("conoscope_maps", default=None)
+_WEIGHTS: ContextVar[list[Tensor] | None] = ContextVar("conoscope_maps", default=None)
 
 
 def _attend(
@@ -30,9 +30,9 @@ def _attend(
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
     context, weights = eager_attention(module)(module, query, key, value, attention_mask, dropout=0.0, **kwargs)
-    maps = _MAPS.get()
-    if maps is not None:
-        maps.append(weights)
+    collecting = _WEIGHTS.get()
+    if collecting is not None:
+        collecting.append(weights)
     if dropout:
         kept = nn.functional.dropout(weights, dropout)
         grouped = value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)
@@ -46,18 +46,21 @@ AttentionMaskInterface.register(BACKEND, eager_mask)
 
 @contextmanager
 def collected(module: PreTrainedModel) -> Iterator[list[Tensor]]:
-    """Within it, every layer's weights (b, h, i, j) are put into the list; what runs again in backward is not."""
-    maps: list[Tensor] = []
-    token = _MAPS.set(maps)
+    """Context manager that yields a list to which every layer appends its weights (b, h, i, j).
+
+    A layer that runs again in backward (gradient checkpointing) appends nothing.
+    """
+    weights: list[Tensor] = []
+    token = _WEIGHTS.set(weights)
     try:
-        yield maps
+        yield weights
     finally:
-        _MAPS.reset(token)
-    if not maps:
+        _WEIGHTS.reset(token)
+    if not weights:
         raise CaptureError(
             f"{type(module).__name__} never called transformers' attention interface, so its attention cannot be penalised"
         )
-    if module.training and any(p.requires_grad for p in module.parameters()) and not all(m.requires_grad for m in maps):
+    if module.training and any(p.requires_grad for p in module.parameters()) and not all(w.requires_grad for w in weights):
         raise ModelError(
             "attention has no gradient: reentrant gradient checkpointing hides it from a penalty; "
             'use gradient_checkpointing_kwargs={"use_reentrant": False}'

@@ -1,4 +1,4 @@
-"""build(): the model that is to be trained, new or from a checkpoint, and its tokenizer."""
+"""build(): the model to train, new or from a checkpoint, and its tokenizer."""
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ BEGINNINGS = ("zeros", "random")
 
 
 def build(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A checkpoint with a new head for these labels, or a member of the family with the words of this corpus."""
+    """A checkpoint with a new head for these labels, or a new model of the family with this corpus's vocabulary."""
     if chosen.special not in BEGINNINGS:
         raise ModelError(f"no beginning {chosen.special!r} of special tokens; known: {one_of(BEGINNINGS)}")
     if chosen.checkpoint is not None:
@@ -35,7 +35,7 @@ def build(learned: Corpus, chosen: Training) -> tuple[PreTrainedModel, PreTraine
 
 
 def _freeze_words(embedding: Tensor, special: list[int]) -> None:
-    """Leave word vectors as they are, but let the special tokens learn: [CLS] has no other way to become anything."""
+    """Freeze the word embeddings, but train those of special tokens: [CLS] has no other parameters of its own."""
     free = torch.zeros(len(embedding), 1)
     free[special] = 1
     embedding.register_hook(lambda gradient: gradient * free.to(gradient))

@@ -1,4 +1,4 @@
-"""compare(): several models on one corpus: accuracy and F1 with intervals, and whether two models really differ."""
+"""compare(): several models on one corpus: accuracy and F1 with intervals, and paired tests of their differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of each model, and the difference of every two: tables, with 95 % intervals from the same resamples.
+    """Tables of each model's scores and of the difference between every two, with 95 % intervals from the same resamples.
 
-    `notes`: what should be known of how the models read their texts.
+    `notes`: remarks on how the models read their texts.
     """
 
     scores: pd.DataFrame
@@ -35,7 +35,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
     def save(self, path: str | Path) -> None:
-        """The scores as CSV, and the pairs in a file of the same name with `-pairs`."""
+        """Write the scores as CSV, and the pairs to a file of the same name with `-pairs`."""
         target = Path(path)
         try:
             for frame, path in ((self.scores, target), (self.pairs, target.with_stem(f"{target.stem}-pairs"))):
@@ -57,10 +57,10 @@ def compare(
     batch_size: int = 64,
     progress: bool = False,
 ) -> Comparison:
-    """Predict the corpus's labels with every model.
+    """Compare models by their predictions of the corpus's labels.
 
-    Intervals are bootstrap percentiles over examples: of accuracies and their differences over examples drawn from all, of macro
-    F1 over examples drawn within each class. The paired test is McNemar's, exact.
+    Intervals are bootstrap percentiles: examples are resampled from all for accuracies and their differences, and within each
+    class for macro F1. The paired test is McNemar's, exact.
     """
     corpus, batch_size = corpus_of(corpus), within("batch_size", batch_size, POSITIVE)
     if not models:
@@ -68,17 +68,17 @@ def compare(
     if not corpus.labels:
         raise CorpusError(f"{corpus} has no labels to compare models by; name the column with --label")
     loaded = [load_model(model, device=device) for model in models]
-    found = [predictions(model, corpus, batch_size, progress) for model in loaded]
-    true = found[0][1]
+    by_model = [predictions(model, corpus, batch_size, progress) for model in loaded]
+    true = by_model[0][1]
     names = [readable(model.name) for model in loaded]
-    tables = _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))
+    tables = _tables(names, np.stack([predicted for predicted, _ in by_model]), true, len(corpus.labels))
     return replace(tables, notes=tuple(note for model in loaded for note in model.notes))
 
 
 def predictions(
     model: LoadedModel, corpus: Corpus, batch_size: int = 64, progress: bool = False
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-    """What the model says of every labelled example, and what is true, as numbers of the corpus's labels."""
+    """The predicted and the true label of every labelled example, as indices of the corpus's labels."""
     if not model.labels:
         raise ModelError(f"{model.name} is no classifier; give a model that was trained on labels")
     numbers = {number: corpus.labels.index(label) for label, number in model.label_numbers(corpus).items()}
@@ -98,7 +98,8 @@ def predictions(
 
 
 def mcnemar(one: Bool[np.ndarray, " n"], other: Bool[np.ndarray, " n"]) -> float:
-    """The probability of a split as uneven as this one, were the models equally good where only one of them is right."""
+    """The p-value of McNemar's exact test: the probability of a split at least as uneven, among the examples that only one of two
+    equally good models gets right."""
     from scipy.stats import binomtest
 
     only_one, differ = int((one & ~other).sum()), int((one ^ other).sum())
@@ -146,11 +147,11 @@ def _accuracies(right: Bool[np.ndarray, "m n"]) -> Float[np.ndarray, "m r"]:
 
 
 def _macro_f1s(predicted: Int[np.ndarray, "m n"], true: Int[np.ndarray, " n"], classes: int) -> Float[np.ndarray, "m r"]:
-    """Macro F1 of every model on the same resamples, drawn within the classes: a class that is there is in every one of them."""
+    """Macro F1 of every model on the same resamples, drawn within classes, so that no class is missing from a resample."""
     cells = true * classes + predicted
-    found = [
+    by_resample = [
         [mean_f1(np.bincount(cell, times, classes**2).reshape(classes, classes)) for cell in cells]
         for some in weightings_within(true, RESAMPLES)
         for times in some
     ]
-    return np.array(found).T
+    return np.array(by_resample).T

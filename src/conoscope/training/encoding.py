@@ -1,4 +1,4 @@
-"""Examples as token ids, once and for all epochs; and batches of them, with what a penalty knows of every token."""
+"""Examples as token ids, encoded once for all epochs, and their batches, with the token marks that penalties need."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,11 +18,12 @@ from conoscope.corpora.base import digest_of
 from conoscope.training.penalties import Marks
 
 MARKED, SPECIAL = "marked", "special_tokens_mask"
-UNASKED = -1
+UNANNOTATED = -1
+"""The mark of tokens in texts that nobody annotated, and of pads."""
 
 
 class Encoded(Dataset[dict[str, Any]]):
-    """The labelled examples of a corpus as token ids and as numbers of the labels that are learned; with marks where asked."""
+    """Dataset of a corpus's labelled examples: token ids and label numbers, with rationale marks if `marks` is set."""
 
     def __init__(
         self, corpus: Corpus, labels: Mapping[str, int], tokenizer: PreTrainedTokenizerBase, max_length: int, marks: bool = False
@@ -46,12 +47,12 @@ class Encoded(Dataset[dict[str, Any]]):
 
 
 def labelled(corpus: Corpus) -> list[Example]:
-    """The examples that there is something to learn from."""
+    """The examples that have a label."""
     return [example for example in corpus if example.label is not None]
 
 
 def texts_of(example: Example) -> tuple[str, ...]:
-    """The text, or both texts of a pair."""
+    """The text of an example, or both texts of a pair."""
     return (example.text,) if example.pair is None else (example.text, example.pair)
 
 
@@ -70,12 +71,12 @@ def _encoded(example: Example, tokenizer: PreTrainedTokenizerBase, max_length: i
     words = words_of(example, np.array(row.pop("offset_mapping")), row.sequence_ids(0))
     flags = example.rationale
     row = dict(row)
-    row[MARKED] = [UNASKED if flags is None else int(word >= 0 and flags[word]) for word in words.tolist()]
+    row[MARKED] = [UNANNOTATED if flags is None else int(word >= 0 and flags[word]) for word in words.tolist()]
     return row
 
 
 class Collator:
-    """Pads as the model reads, at the end unless it says otherwise, and sets what is no input of the model apart."""
+    """Data collator that pads on the side the model expects, by default on the right, including the marks of tokens."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, reading: Reading | None = None) -> None:
         self.side: Side = "right" if reading is None or reading.side is None else reading.side
@@ -83,11 +84,11 @@ class Collator:
             "input_ids": tokenizer.pad_token_id if reading is None or reading.pad is None else reading.pad,
             "token_type_ids": tokenizer.pad_token_type_id,
             SPECIAL: 1,
-            MARKED: UNASKED,
+            MARKED: UNANNOTATED,
         }
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        """One batch; `marked` is -1 on pads. The tokenizer's own padding would take a quarter of a small model's training."""
+        """One padded batch; `marked` is -1 on pads. The tokenizer's own padding would take a quarter of a small model's time."""
         padded = {
             name: side_by_side([row[name] for row in rows], self.pads.get(name, 0), self.side)
             for name in rows[0]
@@ -97,7 +98,7 @@ class Collator:
 
 
 def by_length(batch: Mapping[str, Tensor]) -> Iterator[tuple[Int[Tensor, " n"], dict[str, Tensor]]]:
-    """The rows of a batch by their length, padded at the end no more: their numbers, and what they hold."""
+    """The rows of a right-padded batch grouped by length, without padding: their indices, and the inputs of the group."""
     lengths = batch["attention_mask"].sum(-1)
     for length in lengths.unique().tolist():
         rows = (lengths == length).nonzero()[:, 0]
@@ -105,7 +106,7 @@ def by_length(batch: Mapping[str, Tensor]) -> Iterator[tuple[Int[Tensor, " n"], 
 
 
 def split_off_marks(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> tuple[dict[str, Tensor], Marks]:
-    """The inputs of the model, and the marks of its tokens."""
+    """The model's inputs, and the marks of its tokens."""
     inputs = {name: value for name, value in batch.items() if name not in (MARKED, SPECIAL)}
     ids, real = batch["input_ids"], batch["attention_mask"].bool()
     return inputs, Marks(real, real & ~batch[SPECIAL].bool(), place_of(tokenizer.cls_token_id, ids, real), batch[MARKED])

@@ -1,4 +1,4 @@
-"""GeometryCallback: how the geometry forms while a model learns, in any Trainer, with one line.
+"""GeometryCallback: measures the geometry of attention during training, in any Trainer, with one line.
 
 >>> trainer.add_callback(GeometryCallback(tokenizer, load_corpus("bistro:validation"), every=100))
 """
@@ -35,13 +35,12 @@ MEASURES = ("sim", "attention_entropy")
 
 
 class GeometryCallback(TrainerCallback):  # type: ignore[misc]
-    """Measures the first `size` examples before training and every `every` steps, without touching the training: of a model
-    that overflows, the numbers are NaN.
+    """Callback that measures the first `size` examples before training and every `every` steps.
 
-    `rows` has a dictionary for each step: `sim_key_1`, `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means
-    over heads. They are put into the Trainer's history as well; its loggers get them with `callback.report = trainer.log`.
-    Separation is the mean cosine of the vector that the classifier reads ([CLS], the last token or the mean of the tokens) with
-    the mean direction of its own class, less that with the other classes'.
+    It does not affect training; if the model overflows, the values are NaN. `rows` has one dictionary a step: `sim_key_1`,
+    `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means over heads. They also go into the Trainer's history; its
+    loggers get them with `callback.report = trainer.log`. Separation is the mean cosine of the vector that the classifier reads
+    ([CLS], the last token or the mean of the tokens) with the mean direction of its own class, minus that with the other classes.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Texts, every: int = 100, size: int = 64) -> None:
@@ -53,23 +52,23 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
-        """The geometry to begin with."""
-        self._reduction(model, state)
+        """Measure before training."""
+        self._measure(model, state)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
-        """Every so many steps."""
+        """Measure every `every` steps."""
         if state.global_step % self.every == 0:
-            self._reduction(model, state)
+            self._measure(model, state)
 
-    def _reduction(self, model: Any, state: TrainerState) -> None:
+    def _measure(self, model: Any, state: TrainerState) -> None:
         try:
-            found = geometry(model, self.tokenizer, self.corpus)
+            values = geometry(model, self.tokenizer, self.corpus)
         except OverflowedError:
-            # A training that diverges is the Trainer's to stop.
-            found = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
-        row = {**found, "step": state.global_step}
+            # If training diverges, stopping it is up to the Trainer.
+            values = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
+        row = {**values, "step": state.global_step}
         self.rows.append(row)
         if self.report is None:
             state.log_history.append({"epoch": state.epoch, **row})
@@ -78,32 +77,32 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
 
 
 def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus: Corpus) -> dict[str, float]:
-    """SIM of keys and values, entropy of all rows, and how far apart the classes point, by layer."""
+    """By layer: SIM of keys and values, entropy of all rows, and the separation of the classes."""
     loaded = LoadedModel(model, tokenizer, type(model).__name__, tuple(map(str, model.config.id2label.values())))
     batcher = loaded.batcher(corpus.unlabelled())
     batcher.labels = {label: number for number, label in enumerate(corpus.labels)}
-    asked = [request(name) for name in MEASURES]
-    tally = Tally.for_needs(need for wanted in asked for need in wanted.needs())
+    requests = [request(name) for name in MEASURES]
+    tally = Tally.for_needs(need for requested in requests for need in requested.needs())
     vectors: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
 
     def keep(answer: PooledOutput) -> None:
-        there = answer.there & (answer.batch.label >= 0)
-        if answer.hidden is not None and there.any():
-            vectors[answer.layer].append((answer.hidden[there].double(), answer.batch.label[there]))
+        labelled = answer.there & (answer.batch.label >= 0)
+        if answer.hidden is not None and labelled.any():
+            vectors[answer.layer].append((answer.hidden[labelled].double(), answer.batch.label[labelled]))
 
     with Capture(loaded.module, "full") as capture:
         for batch in batcher.batches(corpus, 32):
             loaded.answer(batch, partial(capture, receive=tally.add, answer=keep))
-    found = {
+    separations = {
         f"separation_{layer}": separation(*map(torch.cat, zip(*seen, strict=True)))
         for layer, seen in vectors.items()
         if layer and len(corpus.labels) > 1
     }
-    return {**_means(asked, tally), **found}
+    return {**_means(requests, tally), **separations}
 
 
 def separation(vectors: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> float:
-    """Mean cosine with the mean direction of one's own class, less that with those of the others; NaN for one class."""
+    """Mean cosine with the mean direction of the own class, minus that with the other classes'; NaN for one class."""
     unit = torch.nn.functional.normalize(vectors, dim=-1)
     classes = labels.unique()
     directions = torch.nn.functional.normalize(torch.stack([unit[labels == c].mean(0) for c in classes]), dim=-1)
@@ -112,10 +111,10 @@ def separation(vectors: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> floa
     return float(cosines[own].mean() - cosines[~own].mean())
 
 
-def _means(asked: list[Any], tally: Tally) -> dict[str, float]:
-    sim, entropy = (table(wanted, tally) for wanted in asked)
+def _means(requests: list[Any], tally: Tally) -> dict[str, float]:
+    sim, entropy = (table(requested, tally) for requested in requests)
     by_head = sim[sim["head"].notna() & sim["site"].isin(["key", "value"])]
     means = by_head.groupby(["site", "layer"], as_index=False)["value"].mean()
-    found = {f"sim_{row.site}_{row.layer}": float(row.value) for row in means.itertuples()}
+    sims = {f"sim_{row.site}_{row.layer}": float(row.value) for row in means.itertuples()}
     rows = entropy[entropy["row"] == "all"].groupby("layer")["value"].mean()
-    return {**found, **{f"entropy_{layer}": float(value) for layer, value in rows.items()}}
+    return {**sims, **{f"entropy_{layer}": float(value) for layer, value in rows.items()}}

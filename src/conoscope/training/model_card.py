@@ -1,4 +1,4 @@
-"""The card of a trained model: what it learned, from what, how, and how well."""
+"""The model card of a trained model: its data, settings and scores."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from conoscope.training.settings import Training
 def described(
     chosen: Training, corpora: Mapping[str, Any], model: Mapping[str, Any], scores: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Everything that training.json and the card say."""
+    """The content of training.json, from which the card is written."""
     return {
         "corpora": dict(corpora),
         "model": dict(model),
@@ -23,13 +23,13 @@ def described(
 
 
 def card(facts: Mapping[str, Any]) -> str:
-    """A README in the form that the Hugging Face Hub reads."""
+    """The model card as a README for the Hugging Face Hub."""
     settings, model = facts["settings"], facts["model"]
     base = settings["checkpoint"]
     front = ["---", "library_name: transformers", "pipeline_tag: text-classification", "tags: [conoscope, self-attention]"]
     front += [f"base_model: {json.dumps(base)}"] if base and not Path(base).exists() else []
     name = base or settings["preset"]
-    said = [
+    blocks = [
         f"# {_plain(name)} on {_plain(facts['corpora']['train']['name'])}",
         f"{_plain(name)}, trained with [conoscope](https://pypi.org/project/conoscope/) for {model['epochs']} epochs, "
         f"seed {settings['seed']}. {model['parameters']:,} parameters. SHA-256 of weights, configuration and tokenizer: "
@@ -43,7 +43,7 @@ def card(facts: Mapping[str, Any]) -> str:
         "## Versions",
         ", ".join(f"{key} {value}" for key, value in facts["versions"].items()),
     ]  # fmt: skip
-    return "\n".join([*front, "---", ""]) + "\n\n".join(said) + "\n"
+    return "\n".join([*front, "---", ""]) + "\n\n".join(blocks) + "\n"
 
 
 def _scored(split: str, scores: Mapping[str, Any]) -> str:
@@ -57,7 +57,7 @@ def _scored(split: str, scores: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    """Text that stays text in Markdown: one line, no marks, no tags."""
+    """The value as plain text in Markdown: one line, with markup escaped."""
     return "".join(
         c if c.isalnum() or c in " .,:/_-+()" else "\\" + c if c.isascii() and c.isprintable() else " " for c in str(value)
     )

@@ -1,4 +1,4 @@
-"""load_for_training: a checkpoint with a new head for these labels, ready to be trained in padded batches."""
+"""load_for_training(): a checkpoint with a new head for these labels, ready for training in padded batches."""
 
 from collections.abc import Sequence
 
@@ -17,18 +17,18 @@ from conoscope.common.errors import ModelError
 
 
 def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A checkpoint with a new head for these labels, and its tokenizer; its body must be whole."""
+    """A checkpoint with a new head for these labels, and its tokenizer; raises if weights of its body are missing."""
     numbered = dict(enumerate(labels))
     try:
         config = AutoConfig.from_pretrained(name)
         before = [str(config.id2label[number]) for number in sorted(config.id2label)]
-        asked = {"id2label": numbered, "label2id": {label: number for number, label in numbered.items()}}
+        names = {"id2label": numbered, "label2id": {label: number for number, label in numbered.items()}}
         plain = {"problem_type": "single_label_classification", "output_hidden_states": False, "output_attentions": False}
-        config.update({"num_labels": len(labels), **asked, **plain})
-        how = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
-        module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **how)
+        config.update({"num_labels": len(labels), **names, **plain})
+        options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **options)
         tokenizer = load_tokenizer(name)
-    except Exception as error:  # a folder of somebody else's files can break in any way
+    except Exception as error:  # foreign files can fail to load in any way
         raise unloadable(name, error) from error
     if config.is_encoder_decoder:
         raise ModelError(f"{name} is an encoder-decoder, which is not trained here; give an encoder or a decoder")
@@ -51,7 +51,7 @@ def padding_note(name: str, module: PreTrainedModel) -> str | None:
 
 
 def _head(module: PreTrainedModel, labels: int) -> tuple[str, nn.Linear]:
-    """The last linear map, whose answers are the labels."""
+    """The name and module of the last linear layer with as many outputs as labels."""
     linear = [
         (name, part) for name, part in module.named_modules() if isinstance(part, nn.Linear) and part.out_features == labels
     ]
@@ -61,7 +61,7 @@ def _head(module: PreTrainedModel, labels: int) -> tuple[str, nn.Linear]:
 
 
 def _relabel(head: nn.Linear, before: Sequence[str], labels: Sequence[str]) -> None:
-    """Put the rows of a head that was trained in the order of these labels; for other labels, begin anew."""
+    """Reorder the rows of a trained head to the order of these labels; reinitialise it if the labels differ."""
     if sorted(before) != sorted(labels):
         head.reset_parameters()
         return
@@ -73,15 +73,15 @@ def _relabel(head: nn.Linear, before: Sequence[str], labels: Sequence[str]) -> N
 
 
 def _of_head(key: str, head: str, module: PreTrainedModel) -> bool:
-    """Whether a weight belongs to the head: what is outside of the body, or the last map where no body is told apart."""
+    """Whether a weight belongs to the head: it is outside the body, or in the last layer if the model has no separate body."""
     body = module.base_model_prefix
     return not key.startswith(f"{body}.") if hasattr(module, body) else key.startswith(f"{head}.")
 
 
 def _one_padding(tokenizer: PreTrainedTokenizerBase, module: PreTrainedModel, name: str) -> PreTrainedTokenizerBase:
-    """The tokenizer, which names the same padding token as the configuration: what is trained is saved so.
+    """The tokenizer, set to the configuration's padding token, so that both are saved alike.
 
-    The configuration's stays, since the model reads by it. Where it names none, training in batches needs one.
+    The configuration's token stays, since the model uses it. If it names none, one is chosen: training in batches needs it.
     """
     pad = named_pad(module)
     if pad is None:
@@ -91,7 +91,7 @@ def _one_padding(tokenizer: PreTrainedTokenizerBase, module: PreTrainedModel, na
         if pad is None:
             raise ModelError(f"the tokenizer of {name} has no token to pad with; set its pad_token")
         module.config.pad_token_id = module.config.get_text_config().pad_token_id = pad
-    # A word must not become a special token, which would be cut out of other words.
+    # A word must not become a special token: the tokenizer would split it out of other words.
     if tokenizer.pad_token_id != pad and pad in tokenizer.all_special_ids:
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(pad)
     return tokenizer

@@ -1,4 +1,4 @@
-"""PenalisedTrainer: a Trainer whose loss has penalties on attention added, and whose texts are padded as the model reads them."""
+"""PenalisedTrainer: a Trainer that adds penalties on attention to the loss and pads texts as the model expects."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from conoscope.training.penalties import Penalties, penalty
 
 
 class PenalisedTrainer(Trainer):  # type: ignore[misc]
-    """A Trainer whose loss has penalties on attention added; texts that must not be padded are run by their length."""
+    """A Trainer that adds penalties on attention to the loss; texts that must not be padded are run in groups of equal length."""
 
     def __init__(
         self, *arguments: Any, penalties: Penalties, tokenizer: PreTrainedTokenizerBase, reading: Reading, **named: Any
@@ -23,18 +23,18 @@ class PenalisedTrainer(Trainer):  # type: ignore[misc]
         self.penalties, self.tokenizer, self.reading = penalties, tokenizer, reading
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
-        """The length of the gradient, which is for those alone who clip or report it: it takes a pass over every weight."""
-        wanted = self.args.max_grad_norm > 0 or self.args.logging_strategy != "no"
-        return super()._get_grad_norm(model, grad_norm) if wanted else None
+        """The norm of the gradient; None unless it is clipped or logged, since it takes a pass over every weight."""
+        needed = self.args.max_grad_norm > 0 or self.args.logging_strategy != "no"
+        return super()._get_grad_norm(model, grad_norm) if needed else None
 
     def compute_loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool = False, **named: Any) -> Any:
-        """The model's own loss, and the penalties."""
+        """The model's own loss plus the penalties."""
         if self.reading.side is not None:
             return self._loss(model, inputs, return_outputs, **named)
         rows, parts = zip(*by_length(inputs), strict=True)
-        found = [self._loss(model, part, True, **named) for part in parts]
-        loss = sum(len(of) * part for of, (part, _) in zip(rows, found, strict=True)) / sum(map(len, rows))
-        logits = torch.cat([outputs.logits for _, outputs in found])[torch.cat(rows).argsort()]
+        losses = [self._loss(model, part, True, **named) for part in parts]
+        loss = sum(len(of) * part for of, (part, _) in zip(rows, losses, strict=True)) / sum(map(len, rows))
+        logits = torch.cat([outputs.logits for _, outputs in losses])[torch.cat(rows).argsort()]
         return (loss, SequenceClassifierOutput(loss=loss, logits=logits)) if return_outputs else loss
 
     def _loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Penalties on attention: what training adds to the loss, from weights before dropout (Fosse et al. 2023)."""
+"""Penalties on attention, added to the training loss, from weights before dropout (Fosse et al. 2023)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ SMOOTH = 1e-7
 
 @dataclass(frozen=True)
 class Penalties:
-    """How much of each is added, and of which attention.
+    """The weight of each penalty, and the attention that it applies to.
 
-    `entropy`: its normalised entropy. `rationale`: 1 - IoU with what people marked. `lagrange`: how far its entropy is from
-    that of what people marked. `rows`: the row of [CLS], all rows, or the columns' sums after a softmax (as published for BERT);
-    `layers`: from the first of them to the last, counted from 1; `scale`: how the rationale penalty's input is made from
-    the weights: between 0 and 1 in each text, as they are, or through a sigmoid (as published).
+    `entropy`: the normalised entropy of attention. `rationale`: 1 - IoU with the human rationale. `lagrange`: the distance of its
+    entropy from that of the rationale. `rows`: the row of [CLS], all rows, or the column sums after a softmax (as published for
+    BERT). `layers`: the first and the last layer, counted from 1. `scale`: how weights enter the rationale penalty: scaled to
+    [0, 1] in each text, as they are, or through a sigmoid (as published).
     """
 
     entropy: float = 0.0
@@ -40,7 +40,7 @@ class Penalties:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to add."""
+        """Whether any penalty has a weight."""
         return bool(self.entropy or self.rationale or self.lagrange)
 
     @property
@@ -51,8 +51,8 @@ class Penalties:
 
 @dataclass(frozen=True)
 class Marks:
-    """What a penalty knows of every token: real, content (not special), where [CLS] is (-1 for nowhere), and what people
-    marked: 1 or 0, and -1 where nobody was asked."""
+    """Token masks for penalties: real, content (not special), the position of [CLS] (-1 for none), and the human marks: 1 or 0,
+    and -1 where nobody annotated."""
 
     real: Bool[Tensor, "b t"]
     content: Bool[Tensor, "b t"]
@@ -61,7 +61,7 @@ class Marks:
 
 
 def penalty(maps: Sequence[Float[Tensor, "b h t t"]], marks: Marks, chosen: Penalties) -> Float[Tensor, ""]:
-    """The sum of the chosen penalties."""
+    """The weighted sum of the chosen penalties."""
     first, last = chosen.layers
     if not 1 <= first <= last <= len(maps):
         raise ModelError(f"no layers {first}..{last} to penalise in a model of {len(maps)}; count from 1")
@@ -70,13 +70,13 @@ def penalty(maps: Sequence[Float[Tensor, "b h t t"]], marks: Marks, chosen: Pena
     if chosen.entropy:
         total = total + chosen.entropy * _entropy(weights, marks, chosen.rows).mean()
     if chosen.supervised:
-        asked, marked = (marks.marked >= 0).any(-1), (marks.marked > 0).any(-1)
+        annotated, marked = (marks.marked >= 0).any(-1), (marks.marked > 0).any(-1)
         attention, among = _one_row(weights, marks, chosen.rows)
         if chosen.rationale and marked.any():
             total = total + chosen.rationale * _miss(attention[marked], marks.marked[marked], marks.content[marked], chosen.scale)
-        if chosen.lagrange and asked.any():
-            ours = normalized_entropy(attention[asked], among[asked].sum(-1))
-            theirs = _entropy_of_marks(marks.marked[asked], among[asked]).to(ours.dtype)
+        if chosen.lagrange and annotated.any():
+            ours = normalized_entropy(attention[annotated], among[annotated].sum(-1))
+            theirs = _entropy_of_marks(marks.marked[annotated], among[annotated]).to(ours.dtype)
             total = total + chosen.lagrange * (ours - theirs).abs().mean()
     return total
 
@@ -88,7 +88,7 @@ def normalized_entropy(p: Float[Tensor, "*shape t"], n: Int[Tensor, "*shape"]) -
 
 
 def _entropy(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> Float[Tensor, "..."]:
-    """The entropies to be averaged: of the one row of each text, or of every real row of every layer."""
+    """The entropies to average: of one row per text, or of every real row of every layer."""
     if rows == "all":
         n = marks.real.sum(-1)[None, :, None].expand(weights.shape[:-1])
         return normalized_entropy(weights, n)[:, marks.real]
@@ -97,7 +97,7 @@ def _entropy(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> Floa
 
 
 def _one_row(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> tuple[Float[Tensor, "b t"], Bool[Tensor, "b t"]]:
-    """The attention that each token of a text gets, and the tokens among which it is shared out."""
+    """The attention that each token of a text receives, and the mask of tokens that share it."""
     if rows == "cls":
         if (marks.cls < 0).any():
             raise ModelError("no [CLS] whose attention could be penalised; give --penalty-rows all")
@@ -114,11 +114,11 @@ def _one_row(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> tupl
 def _miss(
     attention: Float[Tensor, "b t"], marked: Int[Tensor, "b t"], content: Bool[Tensor, "b t"], scale: str
 ) -> Float[Tensor, ""]:
-    """1 - IoU over the content tokens of all texts in which people marked something."""
-    wanted = (marked > 0) & content
+    """1 - IoU over the content tokens of all texts with a marked token."""
+    target = (marked > 0) & content
     given = _scaled(attention, content, scale) * content
-    shared = (given * wanted).sum()
-    return 1 - (shared + SMOOTH) / (given.sum() + wanted.sum() - shared + SMOOTH)
+    shared = (given * target).sum()
+    return 1 - (shared + SMOOTH) / (given.sum() + target.sum() - shared + SMOOTH)
 
 
 def _scaled(attention: Float[Tensor, "b t"], content: Bool[Tensor, "b t"], scale: str) -> Float[Tensor, "b t"]:

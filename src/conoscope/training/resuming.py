@@ -1,4 +1,4 @@
-"""Whether a run that was stopped can go on, and from where."""
+"""Resuming: whether an interrupted training can continue, and from which checkpoint."""
 
 import json
 from collections.abc import Mapping
@@ -12,30 +12,30 @@ from conoscope.training.settings import Training
 
 RECORD = "conoscope.json"
 WHOLE = ("trainer_state.json", "model.safetensors", "optimizer.pt", "rng_state.pth")
-"""What a checkpoint has when it was written to its end."""
+"""The files of a complete checkpoint."""
 FREE = ("resume", "progress", "report_to", "device")
-"""Settings that do not decide the weights."""
+"""Settings that do not determine the weights."""
 
 
 def identity(chosen: Training) -> dict[str, Any]:
-    """The settings that decide the weights, as JSON has them."""
-    found: dict[str, Any] = json.loads(json.dumps({k: v for k, v in asdict(chosen).items() if k not in FREE}))
-    return found
+    """The settings that determine the weights, as JSON values."""
+    settings: dict[str, Any] = json.loads(json.dumps({k: v for k, v in asdict(chosen).items() if k not in FREE}))
+    return settings
 
 
 def of_data(digests: Mapping[str, str]) -> dict[str, str]:
-    """The digests of the splits, by names that a message can tell."""
+    """The digests of the splits, keyed as `train data` for error messages."""
     return {f"{split} data": digest for split, digest in digests.items()}
 
 
 def last_checkpoint(checkpoints: Path) -> str | None:
-    """The newest whole checkpoint."""
+    """The path of the newest complete checkpoint; None if there is none."""
     whole = [path for path in checkpoints.glob("checkpoint-*") if all((path / name).is_file() for name in WHOLE)]
     return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
 
 
 def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
-    """Write down whose the checkpoints are; refuse those of another run."""
+    """Record the run that the checkpoints belong to; raises OutputError if they are of another run."""
     record = checkpoints / RECORD
     if last_checkpoint(checkpoints) is not None:
         differ(_read(record), facts, str(checkpoints.parent))
@@ -43,7 +43,7 @@ def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
 
 
 def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
-    """Refuse to go on with what was made otherwise."""
+    """Raise OutputError if the earlier run had other settings or data."""
     changed = [key for key, value in now.items() if before.get(key) != value]
     if changed:
         raise OutputError(f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on")
@@ -51,7 +51,7 @@ def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> Non
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
+        facts = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OutputError(f"{record} cannot be read ({error}); remove {record.parent} to train anew") from error
-    return found if isinstance(found, dict) else {}
+    return facts if isinstance(facts, dict) else {}

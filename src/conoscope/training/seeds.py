@@ -1,4 +1,4 @@
-"""train_seeds(): the same training with several seeds, and a table of how they came out."""
+"""train_seeds(): the same training with several seeds, and a table of their scores."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ SCORES = ("accuracy", "macro_f1", "loss")
 def train_seeds(
     splits: Callable[[int], dict[str, Corpus]], out: str | Path, settings: Training, seeds: Sequence[int]
 ) -> pd.DataFrame:
-    """Train once for each seed, in `out/seed-N`; runs that are finished are kept as they are when `resume` is set.
+    """Train once for each seed, in `out/seed-N`, and return a table of scores. With `resume`, finished runs are kept.
 
-    The table has a row for each seed and split, then means and standard deviations over the seeds.
+    The table has a row for each seed and split, then means and standard deviations over seeds.
     """
     rows = []
     for seed in dict.fromkeys(seeds):

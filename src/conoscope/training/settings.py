@@ -1,4 +1,4 @@
-"""Training: everything that can be said about how to train."""
+"""Training: all settings of a training run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +9,10 @@ from conoscope.training.penalties import Penalties
 
 @dataclass(frozen=True)
 class Training:
-    """How to train; the defaults learn `bistro` in about a minute on one core. What is None follows from the model.
+    """Settings of a training run; the defaults learn `bistro` in about a minute on one core. None means: set by the model.
 
-    The model is a `preset` of the family, or a `checkpoint` to be fine-tuned. `vectors` are word vectors to begin with,
-    which stay as they are with `freeze`; `special` says how <cls>, <unk> and the like begin: zeros or random.
+    The model is a `preset` of the family, or a `checkpoint` to fine-tune. `vectors`: initial word vectors, fixed with `freeze`.
+    `special`: how <cls>, <unk> and other special tokens are initialised, zeros or random.
     """
 
     preset: str = "pure-attention"
@@ -50,7 +50,7 @@ class Training:
 
     @property
     def penalties(self) -> Penalties:
-        """What is added to the loss."""
+        """The penalties that are added to the loss."""
         return Penalties(
             entropy=self.entropy_penalty,
             rationale=self.rationale_penalty,
@@ -62,6 +62,6 @@ class Training:
 
     @property
     def rate(self) -> float:
-        """The learning rate: Adam's own for a new model, a small one for a checkpoint."""
+        """The learning rate: as given, or else Adam's default for a new model and a small one for a checkpoint."""
         given = self.learning_rate
         return given if given is not None else 1e-3 if self.checkpoint is None else 5e-5

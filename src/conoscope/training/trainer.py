@@ -1,7 +1,7 @@
-"""train(): a classifier of the family, or a Hugging Face checkpoint, on a corpus, with transformers' Trainer.
+"""train(): trains a classifier of the family, or a Hugging Face checkpoint, on a corpus, with transformers' Trainer.
 
 Training stops when the validation loss, penalties included, has not fallen for `patience` epochs, and the best epoch's
-weights are kept. A run that was stopped goes on from its last whole epoch.
+weights are kept. An interrupted run resumes from its last complete epoch.
 """
 
 import json
@@ -53,7 +53,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 @dataclass(frozen=True)
 class Trained:
-    """Where the model is, how many epochs it took, and its scores by split: loss, accuracy, and accuracy by class."""
+    """The model's folder, the number of epochs, and the scores by split: loss, accuracy, macro F1, and accuracy by class."""
 
     folder: Path
     epochs: int
@@ -61,7 +61,7 @@ class Trained:
 
 
 def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | None = None) -> Trained:
-    """Train on `splits["train"]`, stop by `splits["validation"]`, score every other split, write the model to `out`.
+    """Train on `splits["train"]`, stop early by `splits["validation"]`, score all other splits, and write the model to `out`.
 
     >>> train({"train": load_corpus("bistro:train"), "validation": load_corpus("bistro:validation")}, "runs/pure")
     """
@@ -96,8 +96,8 @@ def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | Non
 
 def _encoded(splits: dict[str, Corpus], tokenizer: PreTrainedTokenizerBase, chosen: Training) -> dict[str, Encoded]:
     numbers = {label: number for number, label in enumerate(splits["train"].labels)}
-    how = (numbers, tokenizer, tokenizer.model_max_length, chosen.penalties.any)
-    data = {name: Encoded(corpus, *how) for name, corpus in splits.items()}
+    arguments = (numbers, tokenizer, tokenizer.model_max_length, chosen.penalties.any)
+    data = {name: Encoded(corpus, *arguments) for name, corpus in splits.items()}
     if chosen.penalties.supervised and not data["train"].marked:
         raise CorpusError(f"{splits['train']} has no rationales to penalise by; name their column with --rationale")
     return data
@@ -110,14 +110,14 @@ def _refuse_unpenalisable(model: PreTrainedModel, chosen: Training) -> None:
 
 def _write(
     trained: Trained,
-    made: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+    parts: tuple[PreTrainedModel, PreTrainedTokenizerBase],
     data: dict[str, Encoded],
-    how: tuple[Path, Training],
+    run: tuple[Path, Training],
 ) -> None:
-    """The model, its card and training.json, put together beside the checkpoints and moved into place at once."""
-    checkpoints, chosen = how
+    """Write the model, its card and training.json beside the checkpoints, then move them into place at once."""
+    checkpoints, chosen = run
     staged = checkpoints / "finished"
-    for part in made:
+    for part in parts:
         part.save_pretrained(staged)
     loaded = load_model(staged, device="cpu")
     corpora = {name: {"name": rows.name, "examples": len(rows), "digest": rows.digest} for name, rows in data.items()}
@@ -132,7 +132,7 @@ def _write(
 
 @contextmanager
 def _checkpoints(folder: Path, resume: bool) -> Iterator[Path]:
-    """The Trainer's own folder, which holds pickles: it outlives only a run that did not end well, for --resume."""
+    """Context manager for the Trainer's own folder, which holds pickles: it is kept only if the run fails, for --resume."""
     checkpoints = make_folder(folder) / CHECKPOINTS
     if any(path.name != CHECKPOINTS for path in folder.iterdir()):
         raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
@@ -160,7 +160,7 @@ def _checkpoints(folder: Path, resume: bool) -> Iterator[Path]:
 
 @contextmanager
 def _attending(model: PreTrainedModel, penalised: bool) -> Iterator[None]:
-    """Within it, a model under penalties attends so that its weights can be collected."""
+    """Context manager in which a penalised model uses the attention backend that collects its weights."""
     before = model.config._attn_implementation
     if penalised:
         model.set_attn_implementation(BACKEND)
@@ -193,7 +193,7 @@ def _trainer(
         restore_callback_states_from_checkpoint=True,
         metric_for_best_model="eval_loss",
         logging_strategy="no" if chosen.report_to == "none" else "epoch",
-        # The filter waits for the device at every step.
+        # The filter synchronises with the device at every step.
         logging_nan_inf_filter=chosen.report_to != "none",
         report_to=chosen.report_to,
         disable_tqdm=not (chosen.progress and sys.stderr.isatty()),
@@ -205,7 +205,7 @@ def _trainer(
         remove_unused_columns=False,
         seed=chosen.seed,
     )
-    # Several GPUs in one process run in threads, in which nobody collects weights; torchrun uses them all.
+    # Several GPUs in one process run in threads, where weights are not collected; torchrun uses all GPUs.
     arguments._n_gpu = min(arguments.n_gpu, 1)
     reading = reading_of(model)
     try:
@@ -242,7 +242,7 @@ def _on_cpu(device: str) -> bool:
 
 
 def _mixed(chosen: Training) -> bool:
-    """Whether to compute in bfloat16 where that is safe: for checkpoints, on a GPU that has it, or when asked."""
+    """Whether to compute in bfloat16: for checkpoints on a GPU that supports it, or if `precision` says so."""
     if chosen.precision not in PRECISIONS:
         raise ModelError(f"no precision {chosen.precision!r}; known: {one_of(PRECISIONS)}")
     able = not _on_cpu(chosen.device) and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
@@ -250,25 +250,25 @@ def _mixed(chosen: Training) -> bool:
 
 
 class _EpochLines(TrainerCallback):  # type: ignore[misc]
-    """One line an epoch on standard error."""
+    """Callback that prints one line an epoch to standard error."""
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         metrics = kwargs["metrics"]
-        said = f"validation loss {metrics['eval_loss']:.4f}, accuracy {metrics['eval_accuracy']:.4f}"
-        say(f"epoch {state.epoch:.0f}: {said}", error=True)
+        scores = f"validation loss {metrics['eval_loss']:.4f}, accuracy {metrics['eval_accuracy']:.4f}"
+        say(f"epoch {state.epoch:.0f}: {scores}", error=True)
 
 
 def _metrics(answers: EvalPrediction) -> dict[str, float]:
     predicted, true = answers.predictions.argmax(-1), answers.label_ids
     classes = answers.predictions.shape[-1]
-    found = per_class(predicted, true, [str(number) for number in range(classes)])
+    recalls = per_class(predicted, true, [str(number) for number in range(classes)])
     return {"accuracy": accuracy(predicted, true), "macro_f1": macro_f1(predicted, true, classes),
-            **{f"class_{label}": math.nan if share is None else share for label, share in found.items()}}  # fmt: skip
+            **{f"class_{label}": math.nan if share is None else share for label, share in recalls.items()}}  # fmt: skip
 
 
 def _scores(metrics: dict[str, float], labels: Sequence[str]) -> dict[str, Any]:
-    found = {label: metrics[f"eval_class_{number}"] for number, label in enumerate(labels)}
+    recalls = {label: metrics[f"eval_class_{number}"] for number, label in enumerate(labels)}
     return {
         **{name: metrics[f"eval_{name}"] for name in ("loss", "accuracy", "macro_f1")},
-        "by_class": {label: None if math.isnan(share) else share for label, share in found.items()},
+        "by_class": {label: None if math.isnan(share) else share for label, share in recalls.items()},
     }

@@ -37,27 +37,27 @@ def parts(vectors: str) -> Iterator[Part]:
 
 
 def _answered_parts(vectors: str) -> Iterator[Part]:
-    """The same, and what the model answered."""
+    """The same blocks, with the confusion matrix of the model."""
     for part in parts(vectors):
         yield replace(part, needs={**part.needs, "confusion": Need.of(Histogram, "confusion")})
 
 
 def cones_of(sums: ByLayer, spread: ByLayer, correct: ByLayer, sample: ByLayer) -> Iterator[tuple[int, Cones]]:
     """The class cones of each layer."""
-    for layer, found in sums.items():
+    for layer, here in sums.items():
         vectors = sample.get(layer)
         examples = None if vectors is None else Examples.of(vectors)
         first = correct.get(layer)
-        yield layer, Cones(found, spread.get(layer), first, examples if examples is not None and examples.differ else None)
+        yield layer, Cones(here, spread.get(layer), first, examples if examples is not None and examples.differ else None)
 
 
 def _moments(cones: Cones, kind: str) -> tuple[Float[Tensor, "c g"], Float[Tensor, "c g"], Int[Tensor, "c g"]]:
     """Mean, standard deviation and number of the cosines of gold class g with the representative of class c, from sums.
 
-    The first correct example is taken out of its own class. NaN where the sums do not tell.
+    The first correct example is left out of its own class. NaN where the sums do not suffice.
     """
     if kind == "held_out":
-        # Those of one half have a cosine with the classes that are in the other.
+        # The examples of one half have a cosine with the classes that occur in the other half.
         others = cones.of_halves().flip(0)
         sums = torch.einsum("hcd,hgd->cg", others.nan_to_num(), cones.sums.units)
         count = torch.einsum("hc,hg->cg", (~others.isnan().any(-1)).long(), cones.sums.count)
@@ -69,7 +69,7 @@ def _moments(cones: Cones, kind: str) -> tuple[Float[Tensor, "c g"], Float[Tenso
     if cones.spread is None:
         return mean, _sampled_spread(cones, kind), count
     scatter = torch.einsum("cd,gde,ce->cg", representatives, cones.spread.scatter, representatives)
-    # The representative has a cosine of 1 with itself: out of its class it takes (1 - mean)² n / (n - 1) of the scatter.
+    # The representative has a cosine of 1 with itself: leaving it out takes (1 - mean)² n / (n - 1) off its class's scatter.
     scatter = scatter - itself * (1 - (mean * count + itself) / (count + 1)).square() * (count + 1) / count.clamp_min(1)
     return mean, (scatter.clamp_min(0) / (count - 1)).sqrt().where(count > 1, torch.nan), count
 
@@ -87,10 +87,10 @@ def _sampled_spread(cones: Cones, kind: str) -> Float[Tensor, "c g"]:
 
 
 def _quantiles(cones: Cones, kind: str) -> dict[str, Float[Tensor, "c g"]]:
-    """Of the sampled examples' cosines, and of those around the mean of the representatives; NaN where there is no sample."""
+    """Quantiles of the sampled examples' cosines, plain and around the mean of the representatives; NaN without a sample."""
     plain = _quantiles_of(cones, None if cones.examples is None else cones.cosines(kind))
-    there = cones.examples is not None and kind in CENTRED
-    centred = _quantiles_of(cones, cones.centred_cosines(kind) if there else None)
+    has_centred = cones.examples is not None and kind in CENTRED
+    centred = _quantiles_of(cones, cones.centred_cosines(kind) if has_centred else None)
     return {**plain, **{f"centred_{name}": values for name, values in centred.items()}}
 
 
@@ -194,11 +194,11 @@ def _own_and_other(
 
 def _accuracy(confusion: ByLayer) -> list[float] | None:
     """The model's accuracy for each class; None for a model that does not classify."""
-    counts: Tensor | None = next((found.counts for found in confusion.values()), None)
+    counts: Tensor | None = next((histogram.counts for histogram in confusion.values()), None)
     if counts is None or not counts.sum():
         return None
-    found: list[float] = (counts.diagonal().double() / counts.sum(-1)).tolist()
-    return found
+    shares: list[float] = (counts.diagonal().double() / counts.sum(-1)).tolist()
+    return shares
 
 
 @also_reads("class_cones.correlation", _answered_parts, within=(-1, 1), across=True)

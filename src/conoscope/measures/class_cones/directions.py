@@ -14,14 +14,14 @@ from conoscope.sums.statistics import Covariance, Directions
 
 KINDS = ("first", "mean", "held_out", "medoid")
 ROUNDING = 1e-6
-"""Directions that differ by less are the same: [CLS] of layer 0 is one vector for all texts, but for rounding."""
+"""Directions that differ by less count as the same: [CLS] of layer 0 is one vector for all texts, up to rounding."""
 TIED = 1e-9
-"""Classes whose cosines with an example differ by no more are equally near: sums of the same vectors in another order."""
+"""Classes whose cosines with an example differ by no more are tied: sums of the same vectors in another order differ so."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Sampled examples of one layer and site: their vectors, labels, the model's answers, and what they are called."""
+    """Sampled examples of one layer and site: their vectors, labels, predicted classes and names."""
 
     units: Float[Tensor, "n d"]
     norms: Float[Tensor, " n"]
@@ -32,22 +32,22 @@ class Examples:
 
     @property
     def half(self) -> Int[Tensor, " n"]:
-        """Which half of the corpus each example belongs to, by hash of its id."""
+        """The half of the corpus that each example belongs to, by hash of its id."""
         return self.ranks % 2
 
     @property
     def differ(self) -> bool:
-        """Whether there are different directions at all."""
+        """Whether any two directions differ."""
         return len(self.units) > 0 and bool((self.units - self.units[0]).abs().max() > ROUNDING)
 
     @classmethod
     def of(cls, sample: Sample) -> "Examples":
         """The examples of a sample of `class_vectors`; zero vectors have no direction and are left out."""
         norms = torch.linalg.vector_norm(sample.values[:, :-2].double(), dim=-1)
-        there = norms > 0
-        x, known = sample.values[there, :-2].double(), sample.values[there, -2:].long()
-        names = [name for name, kept in zip(sample.texts(), there.tolist(), strict=True) if kept]
-        return cls(normalize(x, dim=-1), norms[there], known[:, 0], known[:, 1], sample.ranks[there], names)
+        nonzero = norms > 0
+        x, known = sample.values[nonzero, :-2].double(), sample.values[nonzero, -2:].long()
+        names = [name for name, kept in zip(sample.texts(), nonzero.tolist(), strict=True) if kept]
+        return cls(normalize(x, dim=-1), norms[nonzero], known[:, 0], known[:, 1], sample.ranks[nonzero], names)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Cones(Memo):
 
     @property
     def classes(self) -> int:
-        """How many there are."""
+        """The number of classes."""
         return self.sums.units.shape[1]
 
     def of_kind(self, kind: str) -> Float[Tensor, "c d"]:
@@ -89,7 +89,7 @@ class Cones(Memo):
         return found
 
     def medoids(self) -> dict[int, int]:
-        """Of each class that is sampled, which example is its medoid."""
+        """The index of each sampled class's medoid among the examples."""
         assert self.examples is not None
         units, gold, names = self.examples.units, self.examples.gold, self.examples.names
 
@@ -105,12 +105,12 @@ class Cones(Memo):
         return _directed(self.sums.units)
 
     def cosines(self, kind: str) -> Float[Tensor, "n c"]:
-        """Of every sampled example with every representative; NaN where the example is the representative itself.
+        """The cosine of every sampled example with every representative; NaN where the example is the representative itself.
 
-        Those of `mean` and `held_out` are with the mean direction of the others, or of the other half of the corpus.
+        For `mean` the mean direction is that of the other examples, for `held_out` that of the other half of the corpus.
         """
-        found: Tensor = self.memo(("cosines", kind), lambda: self._cosines(kind))
-        return found
+        cosines: Tensor = self.memo(("cosines", kind), lambda: self._cosines(kind))
+        return cosines
 
     def _cosines(self, kind: str) -> Float[Tensor, "n c"]:
         assert self.examples is not None
@@ -123,9 +123,9 @@ class Cones(Memo):
         return (units @ self.of_kind(kind).T).where(~self.itself(kind), torch.nan)
 
     def centred_cosines(self, kind: str) -> Float[Tensor, "n c"]:
-        """The same around the mean of the representatives, which what all classes share is taken out of; `first` or `held_out`.
+        """The cosines around the mean of the representatives, without what all classes share; for `first` or `held_out`.
 
-        cos(u - m, r - m) with m the mean over classes of r; NaN for one class, and where a representative is m but for rounding.
+        cos(u - m, r - m) with m the mean over classes of r; NaN for one class, and where a representative is m up to rounding.
         """
         assert self.examples is not None
         directions = self.of_halves().flip(0) if kind == "held_out" else self.of_kind(kind)[None]
@@ -138,39 +138,38 @@ class Cones(Memo):
         return both[torch.arange(len(units)), half].where(~self.cosines(kind).isnan(), torch.nan)
 
     def itself(self, kind: str) -> Bool[Tensor, "n c"]:
-        """Which sampled example is the representative of which class."""
+        """A mask of the sampled examples that are themselves the representative of a class."""
         assert self.examples is not None
         own = self.examples.gold[:, None] == torch.arange(self.classes)
         if kind == "medoid":
             chosen = torch.tensor([self.medoids()[number] for number in self.examples.gold.tolist()])
             return own & (chosen == torch.arange(len(chosen)))[:, None]
-        called = set() if self.correct is None or kind != "first" else set(self.correct.texts())
+        names = set() if self.correct is None or kind != "first" else set(self.correct.texts())
         near = (self.examples.units * self.of_kind(kind)[self.examples.gold]).sum(-1, keepdim=True) > 1 - ROUNDING
-        return own & near & torch.tensor([name in called for name in self.examples.names])[:, None]
+        return own & near & torch.tensor([name in names for name in self.examples.names])[:, None]
 
 
 def _directed(sums: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
     length: Tensor = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
-    # Unit vectors that cancel leave nothing but rounding.
+    # Unit vectors that cancel leave only rounding.
     return (sums / length).where(length > ROUNDING, torch.nan)
 
 
 def nearest_class(cosines: Float[Tensor, "k c *m"]) -> Int[Tensor, "k *m"]:
-    """The class with the largest cosine along the second axis, of equally near ones the first; NaN is never the nearest."""
+    """The class with the largest cosine along the second axis, the first of tied ones; NaN is never the nearest."""
     known = cosines.nan_to_num(nan=-torch.inf)
     return (known >= known.amax(1, keepdim=True) - TIED).byte().argmax(1)
 
 
 def order_of_size(gold: Int[Tensor, " n"], classes: int) -> Int[Tensor, " c"]:
-    """The classes, that with the most examples first, of equally large ones that with the smaller number."""
+    """The classes by their number of examples, largest first; ties by class number."""
     return gold.bincount(minlength=classes).argsort(descending=True, stable=True)
 
 
 def medoid(units: Float[Tensor, "n d"], names: Sequence[str]) -> int:
-    """The vector whose median cosine with the others is largest.
+    """The index of the vector whose median cosine with the others is largest.
 
-    Of those that come within ROUNDING of it the one whose mean cosine is largest, of those that come within ROUNDING of that
-    the one whose name is first.
+    Ties, up to ROUNDING, are broken by the largest mean cosine; then, up to ROUNDING, by the first name.
     """
     if len(units) < 2:
         return 0
@@ -183,20 +182,19 @@ def medoid(units: Float[Tensor, "n d"], names: Sequence[str]) -> int:
 
 
 def _median_of_others(cosines: Float[Tensor, "n n"]) -> Float[Tensor, " n"]:
-    """The median of each row without its diagonal: of an even number the mean of the two in the middle."""
+    """The median of each row without the diagonal; for an even number, the mean of the middle two."""
     last, others = cosines.fill_diagonal_(torch.inf), len(cosines) - 1
     low, high = (last.kthvalue(place, dim=-1).values for place in ((others + 1) // 2, others // 2 + 1))
     return (low + high) / 2
 
 
 def without_itself(units: Float[Tensor, "n d"], gold: Int[Tensor, " n"], sums: Float[Tensor, "c d"]) -> Float[Tensor, "n c"]:
-    """The cosine of each vector with the sum of each class, less the vector itself in its own class.
+    """The cosine of each vector with the sum of each class, without the vector itself in its own class.
 
     u · (S - u) / ‖S - u‖ = (u · S - 1) / √(‖S‖² - 2 u · S + 1).
     """
     products, squares = units @ sums.T, sums.square().sum(-1).expand(len(units), -1)
     own = gold[:, None] == torch.arange(len(sums))
     lengths = (squares - 2 * products + 1).where(own, squares).clamp_min(0).sqrt()
-    # A class of one example has no direction without it; what is left of it is rounding.
-    there = lengths > 1e-6
-    return ((products - own.double()) / lengths).where(there, torch.nan)
+    # A class of one example has no direction without it: the remainder is rounding.
+    return ((products - own.double()) / lengths).where(lengths > 1e-6, torch.nan)

@@ -14,7 +14,7 @@ from conoscope.measures.class_cones.permutations import Permuted, permuted
 SHOWN = 5
 """How many of the nearest and of the farthest examples are named."""
 OF_PERMUTATIONS = ("observed", "low", "high", "p", "permutations")
-"""What is told of permuted labels alone: the score of the true ones, the least and the largest of the permuted, and so on."""
+"""The columns filled for permuted labels only: the score of the true labels, the range of the permuted scores, and so on."""
 
 
 @also_reads("class_cones.nearest", parts, within=(0, 1), across=True)
@@ -38,43 +38,43 @@ def nearest(**found: ByLayer) -> Iterator[Reading]:
 
 
 def _scored(scores: Float[Tensor, "n c"], examples: Examples) -> Reading:
-    # Of a representative that is an example its own row is out; a class without a representative is never the nearest.
+    # An example that is itself a representative is not scored; a class without a representative is never the nearest.
     gold = examples.gold
-    there = ~scores.gather(1, gold[:, None])[:, 0].isnan()
-    # Where several are equally near, the largest class: where all directions are the same that is chance.
+    scored = ~scores.gather(1, gold[:, None])[:, 0].isnan()
+    # Ties go to the largest class: if all directions are the same, the accuracy is then chance.
     order = order_of_size(gold, scores.shape[1])
     chosen = order[nearest_class(scores[:, order])]
-    right, agrees = (chosen == gold)[there].double(), (chosen == examples.predicted)[there].double()
-    agreement = float(agrees.mean()) if _answers(examples) else torch.nan
-    more = {"agreement": agreement, **_beside(examples, there), **dict.fromkeys(OF_PERMUTATIONS, torch.nan)}
+    right, agrees = (chosen == gold)[scored].double(), (chosen == examples.predicted)[scored].double()
+    agreement = float(agrees.mean()) if _has_predictions(examples) else torch.nan
+    more = {"agreement": agreement, **_references(examples, scored), **dict.fromkeys(OF_PERMUTATIONS, torch.nan)}
     return Reading.of_one(right.mean(), right.std() if len(right) > 1 else torch.nan, len(right), **more)
 
 
 def _permuted(shuffled: Permuted, examples: Examples) -> Reading:
     defined = shuffled.scores[~shuffled.scores.isnan()]
-    told = (shuffled.observed, float(defined.min()), float(defined.max()), shuffled.p, len(shuffled.scores))
-    more = {**_beside(examples, shuffled.scored), **dict(zip(OF_PERMUTATIONS, told, strict=True))}
+    values = (shuffled.observed, float(defined.min()), float(defined.max()), shuffled.p, len(shuffled.scores))
+    more = {**_references(examples, shuffled.scored), **dict(zip(OF_PERMUTATIONS, values, strict=True))}
     return Reading.of_one(defined.quantile(0.5), n=shuffled.scored.sum(), agreement=torch.nan, **more)
 
 
-def _beside(examples: Examples, there: Bool[Tensor, " n"]) -> dict[str, float]:
-    """The model's accuracy on the examples that are scored, and the share of the largest class among them."""
-    right = (examples.predicted == examples.gold)[there].double()
+def _references(examples: Examples, scored: Bool[Tensor, " n"]) -> dict[str, float]:
+    """The model's accuracy on the scored examples, and the share of the largest class among them."""
+    right = (examples.predicted == examples.gold)[scored].double()
     return {
-        "model": float(right.mean()) if _answers(examples) else torch.nan,
-        "chance": float(examples.gold[there].bincount().double().max() / there.sum()) if there.any() else torch.nan,
+        "model": float(right.mean()) if _has_predictions(examples) else torch.nan,
+        "chance": float(examples.gold[scored].bincount().double().max() / scored.sum()) if scored.any() else torch.nan,
     }
 
 
-def _answers(examples: Examples) -> bool:
+def _has_predictions(examples: Examples) -> bool:
     return bool((examples.predicted >= 0).any())
 
 
 def _norm_scores(examples: Examples, classes: int) -> Float[Tensor, "n c"]:
     """Minus the distance of an example's length from the mean length of each class in the other half of the sample.
 
-    Not of all others of its class: without itself the mean of its own class lies farther from it, so that lengths which tell
-    nothing would score below chance. In steps of rounding: where all lengths are the same the largest class is the nearest.
+    Leaving out only the example would move the mean of its own class away from it, and uninformative lengths would score below
+    chance. Distances are in steps of rounding: if all lengths are the same, the largest class is the nearest.
     """
     own = (examples.gold[:, None] == torch.arange(classes)).double()
     of_half = (examples.half[None] == torch.arange(2)[:, None]).double()
@@ -101,7 +101,7 @@ def examples(**found: ByLayer) -> Iterator[Reading]:
 
 
 def _first(scores: Float[Tensor, " n"], names: Sequence[str]) -> list[int]:
-    """Where the smallest scores are, in steps of ROUNDING; of equal ones, as texts that are there twice have, the first names."""
+    """The indices of the smallest scores, in steps of ROUNDING; ties, as of duplicate texts, by name."""
     steps: list[float] = (scores / ROUNDING).round().tolist()
     known = [at for at, step in enumerate(steps) if step == step]
     return sorted(known, key=lambda at: (steps[at], names[at]))[:SHOWN]

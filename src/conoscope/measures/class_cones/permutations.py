@@ -1,4 +1,4 @@
-"""Permutations: what the nearest-cone classifier scores when labels are dealt to the sampled examples at random."""
+"""Permutation test: the scores of the nearest-cone classifier when the sampled examples' labels are permuted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from conoscope.measures.class_cones.directions import ROUNDING, Examples, neares
 from conoscope.sums.numeric import mixed
 
 PERMUTATIONS = 200
-"""How often labels are permuted."""
+"""The number of permutations."""
 MANY, FEWER = 1 << 15, 2048
-"""Where classes times width are more than the first, only so many examples are taken, those with the smallest hashes."""
+"""If classes × width exceeds the first, only this many examples are used, those with the smallest hashes."""
 AT_ONCE = 1 << 21
-"""How many cosines are held at once: what bounds the memory."""
+"""The number of cosines held at once, which bounds the memory."""
 DENSE = 8
-"""Up to about this many times as many products, matrices are faster multiplied than their rows summed one by one."""
+"""Up to about this many times as many products, a matrix product is faster than summing rows one by one."""
 
 
 @dataclass(frozen=True)
 class Permuted:
-    """The cross-fitted score of the true labels, which examples it counts, and the scores of permuted labels, NaN where a
+    """The cross-fitted score of the true labels, the mask of scored examples, and the scores of permuted labels, NaN if a
     permutation leaves nothing to score."""
 
     observed: float
@@ -32,13 +32,13 @@ class Permuted:
 
     @property
     def p(self) -> float:
-        """(1 + #{permuted ≥ observed}) / (1 + B); a permutation without a score counts as one that is not smaller."""
+        """The p-value (1 + #{permuted ≥ observed}) / (1 + B); a permutation without a score counts as not smaller."""
         return (1 + int((~(self.scores < self.observed)).sum())) / (1 + len(self.scores))
 
 
 def permuted(examples: Examples, count: int = PERMUTATIONS) -> Permuted | None:
-    """The score of the true labels beside those of permuted ones; None where no class can be told from another."""
-    # The largest class comes first, so that it is taken where several are equally near.
+    """The scores of the true and of permuted labels; None if there is only one class, or nothing to score."""
+    # The largest class comes first, so that it wins ties.
     gold = order_of_size(examples.gold, int(examples.gold.max()) + 1).argsort()[examples.gold]
     some = slice(None if (int(gold.max()) + 1) * examples.units.shape[1] <= MANY else FEWER)
     gold, ranks = gold[some], examples.ranks[some]
@@ -53,7 +53,7 @@ def permuted(examples: Examples, count: int = PERMUTATIONS) -> Permuted | None:
 
 
 def permutations(ranks: Int[Tensor, " n"], count: int) -> Int[Tensor, "b n"]:
-    """Orders of the examples, each by another hash of their ids: the same ones however the corpus was cut or ordered."""
+    """Permutations of the examples, each by another hash of their ids: independent of how the corpus was sharded or ordered."""
     keys = mixed(torch.arange(1, count + 1))[:, None]
     return mixed(ranks ^ keys).argsort(dim=-1, stable=True)
 
@@ -63,31 +63,31 @@ def cross_fitted(
 ) -> tuple[Bool[Tensor, "b n"], Bool[Tensor, "b n"]]:
     """For each row of labels: which examples are nearest to their own class, and which are scored at all.
 
-    A class's direction is the mean of its unit vectors in one half, and the examples of the other half are scored with it; an
-    example whose class has no direction there is not scored.
+    A class's direction is the mean of its unit vectors in one half, and it scores the examples of the other half; an example
+    whose class has no direction in the first half is not scored.
     """
     right, scored = (torch.zeros(labels.shape, dtype=torch.bool) for _ in range(2))
-    for made in range(2):
-        here, there = (half == made).nonzero()[:, 0], (half != made).nonzero()[:, 0]
+    for fitted in range(2):
+        fit, test = (half == fitted).nonzero()[:, 0], (half != fitted).nonzero()[:, 0]
         at = 0
-        for cosines in _cosines(units[here], units[there], labels[:, here], int(labels.max()) + 1):
-            own = labels[at : at + len(cosines), there]
+        for cosines in _cosines(units[fit], units[test], labels[:, fit], int(labels.max()) + 1):
+            own = labels[at : at + len(cosines), test]
             defined = ~cosines.gather(1, own[:, None])[:, 0].isnan()
-            scored[at : at + len(own), there] = defined
-            right[at : at + len(own), there] = defined & (nearest_class(cosines) == own)
+            scored[at : at + len(own), test] = defined
+            right[at : at + len(own), test] = defined & (nearest_class(cosines) == own)
             at += len(own)
     return right, scored
 
 
 def _cosines(
-    made_of: Float[Tensor, "h d"], units: Float[Tensor, "m d"], labels: Int[Tensor, "b h"], classes: int
+    fit: Float[Tensor, "h d"], units: Float[Tensor, "m d"], labels: Int[Tensor, "b h"], classes: int
 ) -> Iterator[Float[Tensor, "_ c m"]]:
-    """Of some examples with the mean direction of each class of others, some rows of labels at a time; NaN where there is
-    none."""
-    dense = classes * made_of.shape[1] <= DENSE * len(made_of)
-    between = None if dense else made_of @ units.T
-    for some in labels.split(max(1, AT_ONCE // max(1, classes * max(made_of.shape)))):
-        sums = _by_class(made_of, some, classes)
+    """The cosines of `units` with the mean direction of each class in `fit`, some rows of labels at a time; NaN where a class has
+    no direction."""
+    dense = classes * fit.shape[1] <= DENSE * len(fit)
+    between = None if dense else fit @ units.T
+    for some in labels.split(max(1, AT_ONCE // max(1, classes * max(fit.shape)))):
+        sums = _by_class(fit, some, classes)
         products = sums @ units.T if between is None else _by_class(between, some, classes)
         lengths = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
         yield (products / lengths).where(lengths > ROUNDING, torch.nan)

@@ -1,4 +1,4 @@
-"""The plane: the vectors that stand for single texts, seen from two directions."""
+"""The plane: the vectors that stand for single texts, projected onto two axes."""
 
 from collections.abc import Iterator, Sequence
 from math import inf, nan
@@ -42,7 +42,7 @@ def plane(sample: Sample) -> Iterator[Reading]:
 
 
 def _class_means(x: Float[Tensor, "n d"], gold: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
-    """The mean of its class, for every vector."""
+    """For every vector, the mean of its class."""
     own = torch.nn.functional.one_hot(gold).double()
     means: Tensor = own @ ((own.T @ x) / own.sum(0).clamp_min(1)[:, None])
     return means
@@ -69,20 +69,21 @@ def _across(x: Float[Tensor, "n d"], axis: Float[Tensor, " d"]) -> Float[Tensor,
 
 
 def _axis(x: Float[Tensor, "n d"], least: Float[Tensor, ""]) -> Float[Tensor, " d"] | None:
-    """The direction in which vectors around zero vary most; None where they do by no more than rounding."""
+    """The direction in which centred vectors vary most; None if they vary only by rounding."""
     if bool(x.square().sum().sqrt() <= least):
         return None
+    axis: Tensor
     if len(x) < x.shape[1]:
-        found: Tensor = torch.nn.functional.normalize(x.T @ torch.linalg.eigh(x @ x.T).eigenvectors[:, -1], dim=0)
-        return found
-    axis: Tensor = torch.linalg.eigh(x.T @ x).eigenvectors[:, -1]
+        axis = torch.nn.functional.normalize(x.T @ torch.linalg.eigh(x @ x.T).eigenvectors[:, -1], dim=0)
+    else:
+        axis = torch.linalg.eigh(x.T @ x).eigenvectors[:, -1]
     return axis
 
 
 def _directed(x: Float[Tensor, "n d"], axis: Float[Tensor, " d"], gold: Int[Tensor, " n"]) -> Float[Tensor, " d"]:
-    """The axis with its sign made definite: classes of higher numbers lie further along it, so that layers can be compared.
+    """The axis with a fixed sign: classes of higher numbers lie further along it, so that layers can be compared.
 
-    Where the axis tells nothing of the class, up to rounding, its largest coordinate is positive.
+    If the axis does not separate the classes, up to rounding, its largest coordinate is made positive.
     """
     along, number = x @ axis, gold.double() - gold.double().mean()
     together = along @ number
