@@ -40,7 +40,7 @@ def _run(args: Namespace) -> None:
 
 def _unused(args: Namespace) -> Unused:
     if args.corpus is None:
-        yield CORPUS_OPTIONS, "beside --words"
+        yield CORPUS_OPTIONS, "together with --words"
 
 
 COMMAND = Command(

@@ -54,7 +54,7 @@ def _run(args: Namespace) -> None:
 
 def _unused(args: Namespace) -> Unused:
     if args.record is not None:
-        yield RUN_OPTIONS, "beside --record, which runs nothing"
+        yield RUN_OPTIONS, "together with --record, which runs nothing"
 
 
 COMMAND = Command(

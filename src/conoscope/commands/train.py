@@ -94,7 +94,7 @@ def _run(args: Namespace) -> None:
 
 def _unused(args: Namespace) -> Unused:
     if args.seeds is not None:
-        yield ("seed",), "beside --seeds"
+        yield ("seed",), "together with --seeds"
     if not (args.entropy_penalty or args.rationale_penalty or args.lagrange_penalty):
         yield ("penalty_rows", "penalty_layers", "penalty_input"), "without a penalty"
     if not args.rationale_penalty:

@@ -26,9 +26,11 @@
 
 A condition is a model to train and the texts to measure it on. `read` computes the rows of one model (`Made` in made.py has the
 model, its texts and its scores, and measures it). A claim is a number for each case and seed that should be above a bound.
-Everything else is the same for all studies: parallel runs and their storage (running.py), means and intervals over seeds (judging.py), the
-table, the record and the page (telling.py, records.py, pages.py). Add the study to `__init__.py`, then run `conoscope reproduce
-example --quick`. Finished runs are kept in the study's folder: after a change of `read`, give -o another folder.
+
+Everything else is the same for all studies: parallel runs and their storage (running.py), means and intervals over seeds
+(judging.py), the table, the record and the page (telling.py, records.py, pages.py). Add the study to `__init__.py`, then run
+`conoscope reproduce example --quick`. Finished runs are kept in the study's folder: after a change of `read`, give -o another
+folder.
 """
 
 from collections.abc import Callable, Iterable, Mapping
