@@ -173,7 +173,7 @@ def test_an_option_that_would_do_nothing_is_refused(
 
 
 def test_folders_that_a_figure_would_not_look_at_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is of no results" in refusal(capsys, "figure", "positions", "out", "-o", tmp_path / "x.svg")
+    assert "takes no folders" in refusal(capsys, "figure", "positions", "out", "-o", tmp_path / "x.svg")
     assert main(["figure", "positions", "--count", "5", "-o", str(tmp_path / "x.json")]) == 0
 
 

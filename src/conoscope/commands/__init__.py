@@ -1,4 +1,4 @@
-"""The commands of `conoscope`, one file each: options, help, and what runs. `COMMANDS` has them in the order of `--help`."""
+"""The commands of `conoscope`, one file each: options, help, and what runs. `COMMANDS` lists them in the order of `--help`."""
 
 from conoscope.commands import (
     compare,

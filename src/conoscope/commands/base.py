@@ -1,4 +1,4 @@
-"""What a command is: a name, help, options, and the function it runs. Nothing heavy is imported."""
+"""Command: a name, help, options, and the function that runs. Imports nothing heavy."""
 
 import argparse
 from argparse import ArgumentParser, Namespace
@@ -9,11 +9,11 @@ from typing import Any
 from conoscope.common.errors import MeasureError
 
 Unused = Iterator[tuple[tuple[str, ...], str]]
-"""Options that would have no effect, and why: `("count", "width"), "for the figure sim, which shows tables"`."""
+"""Options that would have no effect, with the reason: `("count", "width"), "for the figure sim, which shows tables"`."""
 
 
 def never_unused(args: Namespace) -> Unused:
-    """Return nothing: every option of the command always has an effect."""
+    """Yield nothing: every option of the command always has an effect."""
     yield from ()
 
 
@@ -29,7 +29,7 @@ class Command:
     run: Callable[[Namespace], None]
     unused: Callable[[Namespace], Unused] = never_unused
     loads_models: bool = False
-    """Whether transformers loads a model, so that its own messages must be silenced first."""
+    """Whether the command loads a model with transformers, whose messages are then silenced first."""
 
     def add_to(self, commands: "argparse._SubParsersAction[Any]") -> None:
         """Add the command to the subparsers of the command line."""
@@ -40,7 +40,7 @@ class Command:
         self.options(parser)
 
     def refuse_unused(self, args: Namespace) -> None:
-        """Raise MeasureError for an option that was given and would have no effect beside the others."""
+        """Raise MeasureError if an option was given that has no effect together with the others."""
         parser = ArgumentParser(add_help=False)
         self.options(parser)
         for options, why in self.unused(args):

@@ -1,4 +1,4 @@
-"""`conoscope corpus`: show what is in a corpus."""
+"""`conoscope corpus`: describe a corpus."""
 
 import shutil
 from argparse import ArgumentParser, Namespace
@@ -12,9 +12,11 @@ from conoscope.common.terminal import say
 def _options(command: ArgumentParser) -> None:
     command.add_argument("corpus", help="a corpus (all splits, or one as in imdb:test), a file of texts, or hub:ID:SPLIT")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
-    command.add_argument("--samples", type=count, metavar="N", help="texts to show; default 3, and 0 where they are offensive")
-    command.add_argument("--vectors", metavar="SOURCE", help="also say how many words have a vector in this file or package")
-    command.add_argument("--seed", type=seed, default=0, help="of a generated corpus, or of a cut by chance")
+    command.add_argument(
+        "--samples", type=count, metavar="N", help="number of texts to show; default 3, or 0 for corpora with offensive texts"
+    )
+    command.add_argument("--vectors", metavar="SOURCE", help="also print how many words have a vector in this file or package")
+    command.add_argument("--seed", type=seed, default=0, help="seed of a generated corpus, or of a random split")
     data_options(command)
 
 
@@ -28,7 +30,7 @@ def _run(args: Namespace) -> None:
 
 COMMAND = Command(
     name="corpus",
-    help="show what is in a corpus: counts, balance, lengths, samples",
+    help="describe a corpus: counts, label balance, lengths, samples",
     example="conoscope corpus imdb --data-dir data/",
     options=_options,
     run=_run,

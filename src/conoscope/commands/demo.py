@@ -13,14 +13,14 @@ from conoscope.common.terminal import say
 SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
 MAPS = ("attention", "norms", "rollout", "gradient")
 EXPLAINED = 6
-"""How many texts are shown word by word."""
+"""How many texts the report shows with a score for each word."""
 QUICK: dict[str, Any] = {"epochs": 12, "patience": 4}
-"""Settings of the training that are not the defaults."""
+"""Training settings that differ from the defaults."""
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("-o", "--out", default="conoscope-demo", help="the folder to write to")
-    command.add_argument("--seed", type=seed, default=0, help="of the corpus and the training")
+    command.add_argument("-o", "--out", default="conoscope-demo", help="folder to write to")
+    command.add_argument("--seed", type=seed, default=0, help="seed of the corpus and of the training")
 
 
 def _run(args: Namespace) -> None:
@@ -28,7 +28,7 @@ def _run(args: Namespace) -> None:
 
 
 def demo(out: Path, seed: int = 0) -> None:
-    """Train `pure-attention` on bistro (or take the model of an earlier demo), measure it, print the tables, write the report."""
+    """Train `pure-attention` on bistro (or reuse the model of an earlier demo), measure it, print tables, write the report."""
     import torch
 
     from conoscope.corpora import load_corpus
@@ -36,7 +36,7 @@ def demo(out: Path, seed: int = 0) -> None:
     from conoscope.measuring.pipeline import Options, measure
     from conoscope.reporting import report
 
-    # A model this small gains nothing from a second thread, and loses much where the machine is busy.
+    # A second thread does not speed up a model this small, and slows it down much on a busy machine.
     torch.set_num_threads(1)
     model = out / "model"
     if not (model / "training.json").is_file():

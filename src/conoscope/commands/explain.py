@@ -1,4 +1,4 @@
-"""`conoscope explain`: print or write maps of a text, or of every text of a corpus."""
+"""`conoscope explain`: print or write the scores of the words of one text, or of every text of a corpus."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
@@ -13,8 +13,10 @@ from conoscope.common.textfiles import readable
 def _options(command: ArgumentParser) -> None:
     command.add_argument("model", help=MODEL)
     command.add_argument("corpus", nargs="?", help=f"{CORPUS}; or give --words")
-    command.add_argument("--words", type=readable, metavar="TEXT", help="explain this one text, and print a table")
-    command.add_argument("-o", "--out", metavar="FILE", help="write JSON lines here, one example a line")
+    command.add_argument(
+        "--words", type=readable, metavar="TEXT", help="explain this text instead of a corpus, and print a table"
+    )
+    command.add_argument("-o", "--out", metavar="FILE", help="write JSON lines to this file, one example per line")
     explaining_options(command)
 
 
@@ -27,23 +29,23 @@ def _run(args: Namespace) -> None:
     texts = texts_asked(corpus, args.words, args.out)
     options = Explaining(**fields_from(args, Explaining), progress=args.words is None)
     model = load_model(args.model, device=options.device, dtype=options.dtype)
-    made: Iterable[Explanation] = explain(model, texts, args.maps or DEFAULT_MAPS, options)
+    explanations: Iterable[Explanation] = explain(model, texts, args.maps or DEFAULT_MAPS, options)
     if args.words is not None:
-        made = list(made)
-        say(made[0])
+        explanations = list(explanations)
+        say(explanations[0])
     if args.out is not None:
-        say(f"{write_explanations(made, args.out)} examples explained; written to {args.out}")
+        say(f"{write_explanations(explanations, args.out)} examples explained; written to {args.out}")
     print_notes(model.notes)
 
 
 def _unused(args: Namespace) -> Unused:
     if args.corpus is None:
-        yield CORPUS_OPTIONS, "beside --words"
+        yield CORPUS_OPTIONS, "together with --words"
 
 
 COMMAND = Command(
     name="explain",
-    help="say how much each word counts, by attention, rollout, gradients and others",
+    help="score how much each word contributes, by attention, rollout, gradients and other methods",
     example='conoscope explain runs/pure --words "the soup was not good"',
     options=_options,
     run=_run,

@@ -1,4 +1,4 @@
-"""`conoscope faithfulness`: compare maps with what the model does without their words."""
+"""`conoscope faithfulness`: test how predictions change when the words with the highest scores are erased."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -11,7 +11,9 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("model", help=MODEL)
     command.add_argument("corpus", help=CORPUS)
     evaluation_options(command)
-    command.add_argument("--erase", default="remove", help="remove words, or mask them by the mask or unknown token")
+    command.add_argument(
+        "--erase", default="remove", help="how to erase words: remove them, or mask them with the mask or unknown token"
+    )
     explaining_options(command)
 
 
@@ -24,7 +26,7 @@ def _run(args: Namespace) -> None:
 
 COMMAND = Command(
     name="faithfulness",
-    help="see what becomes of the answer without the words that a map puts first",
+    help="test how predictions change when the words with the highest scores are erased",
     example="conoscope faithfulness runs/pure bistro:test --map attention -o out/",
     options=_options,
     run=_run,

@@ -9,11 +9,15 @@ from conoscope.common.terminal import say
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("name", help="a figure (conoscope list figures), as sim, class-cones or gates")
-    command.add_argument("results", nargs="*", metavar="OUT", help="folders written by conoscope measure; none for positions")
+    command.add_argument("name", help="a figure (conoscope list figures), such as sim, class-cones or gates")
+    command.add_argument(
+        "results", nargs="*", metavar="OUT", help="folders written by conoscope measure; none for the figure positions"
+    )
     command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
-    command.add_argument("--count", type=positive, metavar="N", help="positions: how many; default 100")
-    command.add_argument("--width", type=positive, metavar="N", help="positions: coordinates of each; default 50")
+    command.add_argument("--count", type=positive, metavar="N", help="number of positions, for the figure positions; default 100")
+    command.add_argument(
+        "--width", type=positive, metavar="N", help="coordinates of a position, for the figure positions; default 50"
+    )
 
 
 def _run(args: Namespace) -> None:
@@ -32,7 +36,7 @@ def _unused(args: Namespace) -> Unused:
     if args.name != "positions":
         yield ("count", "width"), f"for the figure {args.name}, which shows tables"
     elif args.results:
-        raise MeasureError("the figure positions is of no results; leave the folders out")
+        raise MeasureError("the figure positions takes no folders; leave them out")
 
 
 COMMAND = Command(

@@ -1,4 +1,4 @@
-"""`conoscope gates`: show what kind of gate each head is."""
+"""`conoscope gates`: show the gate type of each head."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -10,7 +10,7 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("results", metavar="OUT", help="a folder written by conoscope measure -m gates")
     command.add_argument(
         "--threshold", action="append", default=[], metavar="NAME=NUMBER",
-        help="another threshold, as open.entropy=0.7; again for more",
+        help="set a threshold, such as open.entropy=0.7; repeat for more",
     )  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def _run(args: Namespace) -> None:
 
 COMMAND = Command(
     name="gates",
-    help="show what kind of gate each head is, by any thresholds",
+    help="show the gate type of each head, with any thresholds",
     example="conoscope gates out/ --threshold open.entropy=0.7",
     options=_options,
     run=_run,

@@ -1,4 +1,4 @@
-"""`conoscope list`: the measures, maps, figures, corpora, presets or studies, a few lines each."""
+"""`conoscope list`: list the measures, maps, figures, corpora, presets or studies, a few lines each."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable

@@ -18,23 +18,23 @@ from conoscope.commands.shared_options import (
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("model", help="a folder written by save_pretrained, or a Hub id")
-    command.add_argument("corpus", nargs="?", help=f"{CORPUS}; none to measure the weights alone")
+    command.add_argument("corpus", nargs="?", help=f"{CORPUS}; leave it out to measure the weights alone")
     command.add_argument(
         "-m", "--measure", action="append", metavar="NAME",
-        help="a measure, as sim or sim:mask=real; again for more; default all that fit",
+        help="a measure, such as sim or sim:mask=real; repeat for more; default all that apply",
     )  # fmt: skip
-    command.add_argument("-o", "--out", help="the folder for tables (parquet, CSV), provenance and sums")
-    command.add_argument("--batch-size", type=positive, metavar="N", help="texts in a batch; default 32, on a GPU 128")
+    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV), provenance and sums")
+    command.add_argument("--batch-size", type=positive, metavar="N", help="texts per batch; default 32, on a GPU 128")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
     command.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")
     inference_options(command)
     command.add_argument(
         "--kind", action=Named, dest="kinds", type=kind, default={}, metavar="NAME=WORDS",
-        help='a kind of token of your own, as negation="not no never"; again for more',
+        help='your own kind of token, such as negation="not no never"; repeat for more',
     )  # fmt: skip
     pool_option(command)
-    command.add_argument("--frequencies", metavar="FILE", help="ranks or counts of tokens, for the measure frequency")
-    command.add_argument("--no-labels", dest="labels", action="store_false", help="leave the corpus's labels out")
+    command.add_argument("--frequencies", metavar="FILE", help="file with ranks or counts of tokens, for the measure frequency")
+    command.add_argument("--no-labels", dest="labels", action="store_false", help="ignore the labels of the corpus")
     data_options(command)
 
 

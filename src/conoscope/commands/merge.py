@@ -9,7 +9,7 @@ from conoscope.common.terminal import complain
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("parts", nargs="+", help="folders written by conoscope measure --shard")
-    command.add_argument("-o", "--out", required=True, help="the folder for the whole")
+    command.add_argument("-o", "--out", required=True, help="folder for the merged result")
 
 
 def _run(args: Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Types for the values of options: numbers within bounds, ranges, named lists. A value that is not one is refused in one line."""
+"""Types of option values: numbers within bounds, ranges, named lists. An invalid value gives a one-line error."""
 
 import argparse
 from typing import Any
@@ -15,12 +15,12 @@ def _number(bounds: Bounds, text: str) -> Any:
 
 
 def positive(text: str) -> int:
-    """Return a whole number from 1."""
+    """Return an integer of at least 1."""
     return int(_number(POSITIVE, text))
 
 
 def count(text: str) -> int:
-    """Return a whole number from 0."""
+    """Return an integer of at least 0."""
     return int(_number(COUNT, text))
 
 
@@ -35,7 +35,7 @@ def rate(text: str) -> float:
 
 
 def weight(text: str) -> float:
-    """Return a number from 0."""
+    """Return a number of at least 0."""
     return float(_number(WEIGHT, text))
 
 
@@ -43,14 +43,14 @@ class Named(argparse.Action):
     """Action for a repeated option: collects its (name, value) pairs in a dict."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
-        """Add one pair; a name that was already given is refused."""
+        """Add one pair; refuse a name that was already given."""
         if values[0] in getattr(namespace, self.dest):
             raise argparse.ArgumentError(self, f"{values[0]!r} is given twice; give it once, with all that belongs to it")
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), values[0]: values[1]})
 
 
 def kind(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a kind of token, from NAME=WORDS: its name, and its words."""
+    """Return the name and the words of a kind of token, from NAME=WORDS."""
     name, _, words = readable(text).partition("=")
     if not name.isidentifier() or not words.split():
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=WORDS, such as negation='not no never'")
@@ -67,7 +67,7 @@ def layers(text: str) -> tuple[int, int]:
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """Return several seeds, from A..B or a list with commas, each once."""
+    """Return several distinct seeds, from A..B or a comma-separated list."""
     first, dots, last = text.partition("..")
     if dots:
         begin, end = seed(first), seed(last)
@@ -81,7 +81,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def shard(text: str) -> tuple[int, int]:
-    """Return a part and the number of parts, from I/N."""
+    """Return the shard and the number of shards, from I/N."""
     index, _, count = text.partition("/")
     try:
         found = int(SHARDS.read(index)), int(SHARDS.read(count))

@@ -1,4 +1,4 @@
-"""`conoscope plausibility`: compare maps with what people marked."""
+"""`conoscope plausibility`: compare the scores of words with human rationales."""
 
 from argparse import ArgumentParser, Namespace
 
@@ -9,15 +9,19 @@ from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, evalua
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("corpus", help=f"{CORPUS}; with rationales")
-    command.add_argument("--model", help=f"{MODEL}; none where scores come from files alone")
+    command.add_argument("--model", help=f"{MODEL}; not needed if all scores come from files")
     evaluation_options(command)
     command.add_argument(
-        "--sentences", default="rationale", help="rationale (something is marked), label (any label but the first), or all"
+        "--sentences",
+        default="rationale",
+        help="which sentences: rationale (with a marked word), label (any label but the first), or all",
     )
-    command.add_argument("--normalize", default="minmax", help="scores of a sentence: minmax, softmax_rescale or none")
+    command.add_argument(
+        "--normalize", default="minmax", help="how to normalize the scores of a sentence: minmax, softmax_rescale or none"
+    )
     command.add_argument(
         "--binary", default="threshold=0.5", metavar="HOW",
-        help="which words count as chosen: threshold=0.5 (after minmax), top (as many as are marked), share=0.2 or mass=0.8",
+        help="which words are selected: threshold=0.5 (after minmax), top (as many as are marked), share=0.2 or mass=0.8",
     )  # fmt: skip
     explaining_options(command)
 
@@ -31,7 +35,7 @@ def _run(args: Namespace) -> None:
 
 COMMAND = Command(
     name="plausibility",
-    help="compare maps with what people marked",
+    help="compare the scores of words with human rationales",
     example="conoscope plausibility hatexplain:test --model runs/pure --map attention -o out/",
     options=_options,
     run=_run,

@@ -1,4 +1,4 @@
-"""What several commands print."""
+"""Output that several commands print: results, evaluations and notes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print what a reader of the numbers should know, each note once, one line each, on standard error."""
+    """Print each distinct note on one line of standard error."""
     for note in dict.fromkeys(notes):
         complain(note)
 
 
 def print_result(result: "Result", out: str | None) -> None:
-    """Print a summary of what was measured, its notes, and where it was written."""
+    """Print a summary of the result, its notes, and where it was written."""
     say(result.summary())
     print_notes(result.provenance.get("notes", ()))
     for gap in result.provenance.get("gaps", ()):
@@ -34,7 +34,7 @@ def print_result(result: "Result", out: str | None) -> None:
 
 
 def print_evaluation(evaluation: "Evaluation", out: str | None) -> None:
-    """Print the scores of maps, their notes, and where they were written."""
+    """Print the evaluation of maps, its notes, and where it was written."""
     say(evaluation)
     print_notes(evaluation.remarks)
     if out is not None:

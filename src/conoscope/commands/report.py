@@ -10,11 +10,11 @@ from conoscope.common.textfiles import readable
 def _options(command: ArgumentParser) -> None:
     command.add_argument(
         "results", nargs="+", metavar="OUT",
-        help="folders written by conoscope measure, plausibility or faithfulness, and files of conoscope explain; several are "
-        "shown side by side, under names that you may give, as in before=out-1/ after=out-2/",
+        help="folders written by conoscope measure, plausibility or faithfulness, and files written by conoscope explain; "
+        "several are shown side by side; you can name them, as in before=out-1/ after=out-2/",
     )  # fmt: skip
-    command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="the page to write")
-    command.add_argument("--title", type=readable, help="of the page; default what was measured")
+    command.add_argument("-o", "--out", default="report.html", metavar="FILE", help="HTML file to write")
+    command.add_argument("--title", type=readable, help="title of the page; default the model and corpus")
 
 
 def _run(args: Namespace) -> None:
@@ -25,7 +25,7 @@ def _run(args: Namespace) -> None:
 
 COMMAND = Command(
     name="report",
-    help="write one page of HTML with every figure and table",
+    help="write one HTML page with every figure and table",
     example="conoscope report out/ -o report.html",
     options=_options,
     run=_run,

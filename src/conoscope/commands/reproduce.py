@@ -9,23 +9,25 @@ from conoscope.common.errors import OutputError
 from conoscope.common.terminal import complain, say
 
 RUN_OPTIONS = ("seeds", "limit", "jobs", "quick", "model", "keep_models", "data_dir", "out")
-"""Options that have no effect where a record is read."""
+"""Options that have no effect together with --record."""
 
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("name", help="a study (conoscope list studies)")
-    command.add_argument("-o", "--out", help="the folder for runs, tables and the record; default study-NAME")
-    command.add_argument("--seeds", type=positive, metavar="N", help="trainings of each model; default what the study asks for")
+    command.add_argument("-o", "--out", help="folder for runs, tables and the record; default study-NAME")
+    command.add_argument("--seeds", type=positive, metavar="N", help="number of seeds for each model; default set by the study")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    command.add_argument("--jobs", type=positive, metavar="N", help="runs side by side; default as many as there are cores")
-    command.add_argument("--quick", action="store_true", help="tiny sizes, to try the plumbing; bistro where data are absent")
+    command.add_argument("--jobs", type=positive, metavar="N", help="number of parallel runs; default the number of cores")
     command.add_argument(
-        "--model", metavar="MODEL", help="a folder or Hub id in the place of all-MiniLM-L6-v2, where a study has it"
+        "--quick", action="store_true", help="run at a tiny size to test the code; use bistro if data are missing"
+    )
+    command.add_argument(
+        "--model", metavar="MODEL", help="a folder or Hub id to use instead of all-MiniLM-L6-v2, in studies that use it"
     )
     command.add_argument("--keep-models", action="store_true", help="keep the trained models in the folder")
-    command.add_argument("--record", metavar="FILE", help="tell what this record says, and run nothing")
-    command.add_argument("--page", metavar="FILE", help="also write a page of markdown, with its figure beside it")
+    command.add_argument("--record", metavar="FILE", help="print this record, and run nothing")
+    command.add_argument("--page", metavar="FILE", help="also write a Markdown page, with its figures beside it")
     data_dir_option(command)
 
 
@@ -38,7 +40,7 @@ def _run(args: Namespace) -> None:
     options = Reproducing(**fields_from(args, Reproducing), progress=True)
     record = reproduce(args.name, out, options) if args.record is None else read_record(args.record)
     if record["study"] != args.name:
-        raise OutputError(f"{args.record} is a record of {record['study']}; give that name in the place of {args.name}")
+        raise OutputError(f"{args.record} is a record of {record['study']}; give that name instead of {args.name}")
     say(record_text(record))
     for failure in record["failed"]:
         complain(failure)
@@ -52,7 +54,7 @@ def _run(args: Namespace) -> None:
 
 def _unused(args: Namespace) -> Unused:
     if args.record is not None:
-        yield RUN_OPTIONS, "beside --record, which runs nothing"
+        yield RUN_OPTIONS, "together with --record, which runs nothing"
 
 
 COMMAND = Command(

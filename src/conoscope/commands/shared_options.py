@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is made of them."""
+"""Options that several commands share, and functions that turn parsed arguments into objects."""
 
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
@@ -16,72 +16,81 @@ CORPUS_OPTIONS = ("text", "pair", "label", "rationale", "data_dir", "limit")
 
 
 def data_options(command: ArgumentParser) -> None:
-    """Add where corpora are, and the columns of a file."""
+    """Add the options for the folder of corpora and the columns of a file."""
     data_dir_option(command)
     columns = command.add_argument_group("columns, for a .csv, .tsv, .jsonl or .parquet file or a data set of the Hub")
     columns.add_argument("--text", default="text", type=readable, metavar="NAME", help="the texts")
     columns.add_argument("--pair", type=readable, metavar="NAME", help="the second texts of pairs")
-    columns.add_argument("--label", type=readable, metavar="NAME", help="the labels (a column called label is found by itself)")
+    columns.add_argument(
+        "--label", type=readable, metavar="NAME", help="the labels; default the column called label, if there is one"
+    )
     columns.add_argument("--rationale", type=readable, metavar="NAME", help='a flag for each whitespace word: "0 1 1"')
 
 
 def data_dir_option(command: ArgumentParser) -> None:
-    """Add the folder of downloaded corpora."""
-    command.add_argument("--data-dir", metavar="DIR", help="the folder of downloaded corpora; default $CONOSCOPE_DATA or a cache")
+    """Add the option for the folder of downloaded corpora."""
+    command.add_argument("--data-dir", metavar="DIR", help="folder of downloaded corpora; default $CONOSCOPE_DATA or a cache")
 
 
 def pool_option(command: ArgumentParser) -> None:
-    """Add which vector stands for a text."""
+    """Add the option for the vector that represents a text."""
     command.add_argument(
         "--pool", metavar="NAME",
-        help="the vector that stands for a text: first (token), last or mean, as in --pool mean for a sentence encoder; default "
-        "what the classifier reads, or what the model's 1_Pooling says",
+        help="the vector that represents a text: first (token), last or mean, for example --pool mean for a sentence encoder; "
+        "default what the classifier reads, or what the model's 1_Pooling says",
     )  # fmt: skip
 
 
 def inference_options(command: ArgumentParser) -> None:
-    """Add how the model is run over the texts."""
+    """Add options for running the model over the texts."""
     command.add_argument(
-        "--max-length", type=positive, metavar="N", help="tokens of a text, the rest is cut off; default what the model takes"
+        "--max-length", type=positive, metavar="N", help="maximum number of tokens per text; default that of the model"
     )
     command.add_argument("--device", help="auto, cpu, cuda or cuda:1; default auto")
     command.add_argument("--dtype", help="float32, float64, bfloat16 or float16; default float32")
-    command.add_argument("--seed", type=seed, default=0, help="of a generated corpus, or of a cut by chance")
+    command.add_argument("--seed", type=seed, default=0, help="seed of a generated corpus, or of a random split")
 
 
 def explaining_options(command: ArgumentParser) -> None:
-    """Add which maps are made of a text, and how."""
+    """Add options for the maps (scores of words) to compute, and how."""
     command.add_argument(
         "--map", action="append", dest="maps", metavar="NAME",
-        help="a map, as attention or attention:layer=1 (conoscope list maps); again for more; default attention, norms, rollout",
+        help="a map, such as attention or attention:layer=1 (conoscope list maps); repeat for more; "
+        "default attention, norms, rollout",
     )  # fmt: skip
     pool_option(command)
-    command.add_argument("--word-score", default="sum", help="a word's score from its tokens': sum or max")
-    command.add_argument("--batch-size", type=positive, default=16, help="texts in a batch")
+    command.add_argument("--word-score", default="sum", help="how to combine the scores of a word's tokens: sum or max")
+    command.add_argument("--batch-size", type=positive, default=16, help="texts per batch")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
     inference_options(command)
     data_options(command)
 
 
 def evaluation_options(command: ArgumentParser) -> None:
-    """Add what plausibility and faithfulness share: where tables are written, scores from files, and resampling."""
-    command.add_argument("-o", "--out", help="the folder for tables (parquet, CSV) and provenance")
+    """Add the options of plausibility and faithfulness: output folder, scores from files, resampling."""
+    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
     command.add_argument(
         "--scores", action="append", default=[], metavar="FILE",
-        help='JSON lines of scores from any tool: {"id" or "text": ..., "scores": [one for each word]}; again for more',
+        help='JSON lines of scores from any tool: {"id" or "text": ..., "scores": [one for each word]}; repeat for more',
     )  # fmt: skip
-    command.add_argument("--resamples", type=positive, default=1000, metavar="N", help="draws of sentences for the intervals")
+    command.add_argument(
+        "--resamples",
+        type=positive,
+        default=1000,
+        metavar="N",
+        help="number of bootstrap resamples of sentences, for the intervals",
+    )
 
 
 def corpus_from(args: Namespace) -> "Corpus":
-    """Return the corpus that was asked for."""
+    """Return the corpus that the arguments name."""
     from conoscope.corpora import load_corpus
 
     return load_corpus(args.corpus, columns_from(args), args.seed, args.data_dir)
 
 
 def columns_from(args: Namespace) -> "Columns":
-    """Return the columns of a file that were asked for."""
+    """Return the columns that the arguments name."""
     from conoscope.corpora import Columns
 
     return Columns(args.text, args.label, args.pair, args.rationale)

@@ -14,44 +14,62 @@ if TYPE_CHECKING:
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("corpus", help="a corpus (conoscope list corpora), a file of labelled texts, or hub:ID")
-    command.add_argument("-o", "--out", required=True, help="the folder for the model; with --seeds, for a folder of each")
+    command.add_argument("-o", "--out", required=True, help="folder for the model; with --seeds, for one folder per seed")
     _model_options(command)
     _penalty_options(command)
-    command.add_argument("--epochs", type=positive, default=50, help="passes over the corpus, at most")
-    command.add_argument("--patience", type=positive, default=5, help="epochs to go on without a lower validation loss")
-    command.add_argument("--lr", type=rate, dest="learning_rate", help="of Adam; default 1e-3, for a checkpoint 5e-5")
-    command.add_argument("--batch-size", type=positive, default=64, help="texts in a step")
-    command.add_argument("--max-length", type=positive, default=512, help="tokens of a text, the rest is cut off")
-    command.add_argument("--seed", type=seed, default=0, help="of the weights, the order, and a corpus made or cut by chance")
-    command.add_argument("--seeds", type=seeds, metavar="A..B", help="several runs instead of one, as 0..4 or 0,2,5")
-    command.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    command.add_argument("--epochs", type=positive, default=50, help="maximum number of epochs")
+    command.add_argument(
+        "--patience", type=positive, default=5, help="stop after this many epochs without a lower validation loss"
+    )
+    command.add_argument("--lr", type=rate, dest="learning_rate", help="learning rate of Adam; default 1e-3, with --from 5e-5")
+    command.add_argument("--batch-size", type=positive, default=64, help="texts per step")
+    command.add_argument("--max-length", type=positive, default=512, help="maximum number of tokens per text")
+    command.add_argument(
+        "--seed", type=seed, default=0, help="seed of the weights, the order of texts, and a generated or randomly split corpus"
+    )
+    command.add_argument("--seeds", type=seeds, metavar="A..B", help="one run for each seed, such as 0..4 or 0,2,5")
+    command.add_argument("--resume", action="store_true", help="resume a run that was stopped")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
     command.add_argument("--precision", default="auto", help="auto (bfloat16 for checkpoints on a GPU), float32 or bfloat16")
-    command.add_argument("--gradient-checkpointing", action="store_true", help="less memory for more time")
+    command.add_argument("--gradient-checkpointing", action="store_true", help="use less memory and more time")
     command.add_argument("--report-to", default="none", metavar="NAME", help="the Trainer's loggers: tensorboard, wandb, ...")
     data_options(command)
 
 
 def _model_options(command: ArgumentParser) -> None:
     group = command.add_argument_group("the model")
-    group.add_argument("--preset", default="pure-attention", help="one of the family (conoscope list presets)")
+    group.add_argument("--preset", default="pure-attention", help="a model of the family (conoscope list presets)")
     group.add_argument("--from", dest="checkpoint", metavar="MODEL", help="fine-tune this folder or Hub id instead")
-    group.add_argument("--layers", type=positive, help="attention layers; default 3")
-    group.add_argument("--width", type=positive, help="coordinates of an embedding; default 64, or the vectors'")
-    group.add_argument("--heads", type=positive, help="attention heads in a layer; default 1")
-    group.add_argument("--vectors", metavar="SOURCE", help="word vectors to begin with: a GloVe file or a package")
-    group.add_argument("--freeze", action="store_true", help="leave the embeddings as they begin")
-    group.add_argument("--special", default="zeros", help="how <cls>, <unk> and <sep> begin: zeros or random")
+    group.add_argument("--layers", type=positive, help="number of attention layers; default 3")
+    group.add_argument("--width", type=positive, help="width of the embeddings; default 64, or that of --vectors")
+    group.add_argument("--heads", type=positive, help="attention heads per layer; default 1")
+    group.add_argument("--vectors", metavar="SOURCE", help="initial word vectors: a GloVe file or a package")
+    group.add_argument("--freeze", action="store_true", help="keep the word embeddings fixed")
+    group.add_argument("--special", default="zeros", help="initial vectors of <cls>, <unk> and <sep>: zeros or random")
 
 
 def _penalty_options(command: ArgumentParser) -> None:
     group = command.add_argument_group("penalties on attention, added to the loss")
-    group.add_argument("--entropy-penalty", type=weight, default=0.0, metavar="λ", help="times the entropy of attention")
-    group.add_argument("--rationale-penalty", type=weight, default=0.0, metavar="λ", help="times 1 - IoU with what people marked")
-    group.add_argument("--lagrange-penalty", type=weight, default=0.0, metavar="λ", help="times the distance to their entropy")
-    group.add_argument("--penalty-rows", default="cls", help="cls, all, or columns (their sums after a softmax)")
-    group.add_argument("--penalty-layers", type=layers, default=(1, 1), metavar="A..B", help="as 1 or 4..10, counted from 1")
-    group.add_argument("--penalty-input", default="minmax", help="what is compared with rationales: minmax, raw or sigmoid")
+    group.add_argument("--entropy-penalty", type=weight, default=0.0, metavar="λ", help="weight of the entropy of attention")
+    group.add_argument("--rationale-penalty", type=weight, default=0.0, metavar="λ", help="weight of 1 - IoU with the rationale")
+    group.add_argument(
+        "--lagrange-penalty", type=weight, default=0.0, metavar="λ", help="weight of the distance to the entropy of the rationale"
+    )
+    group.add_argument(
+        "--penalty-rows", default="cls", help="rows of attention to penalize: cls, all, or columns (softmax of column sums)"
+    )
+    group.add_argument(
+        "--penalty-layers",
+        type=layers,
+        default=(1, 1),
+        metavar="A..B",
+        help="layers to penalize, such as 1 or 4..10, counted from 1",
+    )
+    group.add_argument(
+        "--penalty-input",
+        default="minmax",
+        help="how to scale weights before comparing them with rationales: minmax, raw or sigmoid",
+    )
 
 
 def _run(args: Namespace) -> None:
@@ -69,14 +87,14 @@ def _run(args: Namespace) -> None:
         return
     trained = train(splits(args.seed), args.out, settings)
     for split, scores in trained.scores.items():
-        said = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
-        say(f"{split}: {', '.join(said)}")
+        parts = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
+        say(f"{split}: {', '.join(parts)}")
     say(f"model written to {trained.folder} after {trained.epochs} epochs")
 
 
 def _unused(args: Namespace) -> Unused:
     if args.seeds is not None:
-        yield ("seed",), "beside --seeds"
+        yield ("seed",), "together with --seeds"
     if not (args.entropy_penalty or args.rationale_penalty or args.lagrange_penalty):
         yield ("penalty_rows", "penalty_layers", "penalty_input"), "without a penalty"
     if not args.rationale_penalty:

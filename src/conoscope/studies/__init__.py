@@ -1,4 +1,4 @@
-"""Studies: published tables and claims, run again with several seeds, and judged.
+"""Studies: published tables and claims, reproduced with several seeds and judged.
 
 >>> from conoscope.studies.reproducing import reproduce
 >>> reproduce("fosse-table-1", "out/table-1")

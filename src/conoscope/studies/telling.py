@@ -1,4 +1,4 @@
-"""Telling: a record as text for a terminal."""
+"""Text of a record, for the terminal."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from conoscope.studies.records import Record, what_of
 
 
 def record_text(record: Record) -> str:
-    """Where ours differs, each published figure beside ours, and what came of each claim."""
+    """The record as text: where our setup differs, published figures beside ours, and the verdict on each claim."""
     return "\n".join(_lines(record))
 
 
@@ -24,7 +24,7 @@ def _lines(record: Record) -> Iterator[str]:
         yield f"{claim['name']}: {claim['statement']} {claim['answer'].capitalize()}."
         yield from (f"  {line}" for line in aligned([CASE_HEAD, *map(case_cells, claim["cases"])]))
     if record["quick"]:
-        yield "\nThe quick form tries the plumbing: its numbers say nothing of the claims."
+        yield "\nThe quick form only tests the code: its numbers say nothing about the claims."
 
 
 MEANS_HEAD = ("", "ours", "seeds")
@@ -33,25 +33,25 @@ CASE_HEAD = ("", "mean", "95 % interval", "seeds", "holds?")
 
 
 def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """A published figure beside ours: mean ± sd over seeds."""
+    """Cells of a published figure and ours: mean ± sd over seeds."""
     spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
     return what_of(row), f"{row['published']:.3f} [{row['tag']}]", f"{row['ours']:.3f}{spread}", row["holds"]
 
 
 def mean_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """A number of ours, of a study without published ones: mean ± sd over seeds."""
+    """Cells of one of our numbers, in a study without published ones: mean ± sd over seeds."""
     what = words({name: value for name, value in row.items() if name not in ("mean", "sd", "n", "values")})
     spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
     return what, f"{row['mean']:.3f}{spread}", str(row["n"])
 
 
 def case_cells(case: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a claim comes to in one case."""
+    """Cells of a claim in one case."""
     within = "" if case["low"] is None else f"{case['low']:+.3f} to {case['high']:+.3f}"
     return case["case"], f"{case['mean']:+.3f}", within, f"{case['above']} of {case['seeds']}", case["answer"]
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows as lines, with columns under one another."""
+    """Rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -31,7 +31,7 @@ def _read(made: "Made") -> Iterator[Row]:
 
 
 def _of(rows: "pd.DataFrame", quantity: str) -> "pd.DataFrame":
-    """The rows of a quantity that are not of one class."""
+    """The rows of a quantity over all classes together."""
     return rows[(rows["quantity"] == quantity) & rows["class"].isna()]
 
 
@@ -42,7 +42,7 @@ def _of_cap(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _growing(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """What the last layer leaves, less the embeddings."""
+    """The cone index of the last layer minus that of the embeddings."""
     from conoscope.studies.contrasts import difference
 
     hidden = _of(rows, "cone.hidden")
@@ -64,7 +64,7 @@ def _captioned(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _watched(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """A domain's share of attention, less that of the words."""
+    """A domain's share of attention minus its share of the words."""
     import pandas as pd
 
     from conoscope.studies.contrasts import difference

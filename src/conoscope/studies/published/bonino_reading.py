@@ -1,4 +1,4 @@
-"""What is read of a model for Bonino's study: answers by class, gates, cones, lengths, ranks, and attention by domain."""
+"""Rows of one model for Bonino's study: predictions by class, gates, cones, lengths, ranks, and attention by domain."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -22,71 +22,71 @@ if TYPE_CHECKING:
     from conoscope.studies.made import Made
 
 READINGS = {"attention": "columns", "attention.cls": "attention:layer=last"}
-"""What a domain has of attention: what all tokens give it in all layers, and what the classifying one does in the last."""
+"""Attention on a domain: from all tokens in all layers, and from the token that is classified from in the last layer."""
 
 
 def read(made: "Made") -> Iterator[Row]:
     """All rows of one model."""
-    how = Explaining(device=made.place.device)
-    told = list(explain(made.model, made.texts, list(READINGS.values()), how))
-    yield from _answers(told, made.model.labels)
-    yield from _domains(told)
+    options = Explaining(device=made.place.device)
+    explanations = list(explain(made.model, made.texts, list(READINGS.values()), options))
+    yield from _answers(explanations, made.model.labels)
+    yield from _domains(explanations)
     result = made.measure("gates:examples=64", "cone_index", "vector_norms", "directionality")
     yield from _gates(result)
     yield from _by_layer(result)
     yield from _histogram(result["vector_norms.histogram"])
 
 
-def _answers(told: Sequence[Explanation], labels: Sequence[str]) -> Iterator[Row]:
-    """Accuracy, its cap, F1 and specificity; of each class what was found, F1, specificity, and what it was taken for."""
+def _answers(explanations: Sequence[Explanation], labels: Sequence[str]) -> Iterator[Row]:
+    """Accuracy, its upper bound, F1 and specificity; for each class recall, F1, specificity, and what it was confused with."""
     number = {label: place for place, label in enumerate(labels)}
-    true, predicted = (np.array([number[str(label)] for label in side]) for side in _sides(told))
+    true, predicted = (np.array([number[str(label)] for label in side]) for side in _sides(explanations))
     table = confusion(predicted, true, len(labels))
-    accuracy, cap = float(np.trace(table) / table.sum()), _cap(told)
+    accuracy, cap = float(np.trace(table) / table.sum()), _cap(explanations)
     yield {"quantity": "accuracy", "value": accuracy}
     yield {"quantity": "cap", "value": cap}
     yield {"quantity": "accuracy.of_cap", "value": accuracy / cap}
-    there = table.sum(1) > 0
+    present = table.sum(1) > 0
     for name, values in _of_classes(table).items():
-        yield {"quantity": name, "value": float(values[there].mean())}
-        for place in there.nonzero()[0]:
+        yield {"quantity": name, "value": float(values[present].mean())}
+        for place in present.nonzero()[0]:
             yield {"quantity": name, "class": labels[place], "value": float(values[place])}
     for place, other in zip(*(table - np.diag(np.diag(table))).nonzero(), strict=True):
         yield {"quantity": "taken", "class": labels[place], "taken_for": labels[other], "value": int(table[place, other])}
 
 
-def _sides(told: Sequence[Explanation]) -> tuple[list[str | None], list[str | None]]:
-    return [one.example.label for one in told], [one.predicted for one in told]
+def _sides(explanations: Sequence[Explanation]) -> tuple[list[str | None], list[str | None]]:
+    return [one.example.label for one in explanations], [one.predicted for one in explanations]
 
 
-def _cap(told: Sequence[Explanation]) -> float:
-    """What a model could get right at most, since equal texts have several labels."""
+def _cap(explanations: Sequence[Explanation]) -> float:
+    """The highest possible accuracy, given that equal texts have several labels."""
     by_text: dict[str, Counter[str | None]] = defaultdict(Counter)
-    for one in told:
+    for one in explanations:
         by_text[one.example.text][one.example.label] += 1
-    return sum(max(labels.values()) for labels in by_text.values()) / len(told)
+    return sum(max(labels.values()) for labels in by_text.values()) / len(explanations)
 
 
 def _of_classes(table: Int[np.ndarray, "c c"]) -> dict[str, np.ndarray]:
-    """Of each class: the share that was found, F1, and the share of the others that was not taken for it."""
+    """For each class: recall (`found`), F1, and specificity: the share of other texts that were not assigned to it."""
     others, wrongly = table.sum() - table.sum(1), table.sum(0) - np.diag(table)
     found = np.diag(table) / np.maximum(table.sum(1), 1)
     return {"found": found, "f1": f1_of(table), "specificity": 1 - wrongly / np.maximum(others, 1)}
 
 
-def _domains(told: Sequence[Explanation]) -> Iterator[Row]:
-    """Of each domain its share of attention, of the words, and of what differs between the texts."""
-    length = max(len(one.example.words) for one in told)
-    alike = [one for one in told if len(one.example.words) == length]
-    seen = np.logical_and.reduce([one.seen for one in alike])
-    means = {name: np.mean([one.maps[map] for one in alike], axis=0)[seen] for name, map in READINGS.items()}
-    means |= {"variety": variety([one.example.words for one in alike])[seen], "words": np.ones(seen.sum())}
+def _domains(explanations: Sequence[Explanation]) -> Iterator[Row]:
+    """For each domain its share of attention, of the words, and of the variation between the texts."""
+    length = max(len(one.example.words) for one in explanations)
+    longest = [one for one in explanations if len(one.example.words) == length]
+    seen = np.logical_and.reduce([one.seen for one in longest])
+    means = {name: np.mean([one.maps[map] for one in longest], axis=0)[seen] for name, map in READINGS.items()}
+    means |= {"variety": variety([one.example.words for one in longest])[seen], "words": np.ones(seen.sum())}
     for name, scores in means.items():
         yield from ({"quantity": name, "domain": domain, "value": share} for domain, share in shares(scores))
 
 
 def _gates(result: "Result") -> Iterator[Row]:
-    """How many heads are gates of each kind, and how many kinds there are; a head may be of several."""
+    """The number of heads of each gate type, and the number of types that occur; a head may have several."""
     counts = Counter(kind for name in result["gates.names:examples=64"]["gates"] for kind in str(name).split(" + "))
     yield from ({"quantity": "heads", "gate": kind, "value": counts[kind]} for kind in (*GATES, MIXED))
     yield {"quantity": "kinds", "value": sum(counts[kind] > 0 for kind in GATES)}
@@ -111,7 +111,7 @@ def _means(frame: "pd.DataFrame", name: str, columns: dict[str, str]) -> Iterato
 
 
 def _histogram(frame: "pd.DataFrame") -> Iterator[Row]:
-    """The lengths of queries, keys and values in the first layer: the share in each bin, mean over heads."""
+    """Histograms of the lengths of queries, keys and values in the first layer: share per bin, mean over heads."""
     first = frame[(frame["layer"] == 1) & frame["head"].notna()]
     of_heads = first.groupby(["site", "low"])["value"].sum() / first["head"].nunique()
     for _, row in of_heads.reset_index().iterrows():

@@ -1,4 +1,4 @@
-"""Rows of class cones: what a study reads of where the classes of a model lie, in its last layer."""
+"""Rows of class cones in the last layer of a model, for studies."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from conoscope.results.result import Result
 
 FAIR = "held_out"
-"""The direction of a class is that of the other half of the texts, so that no text is compared with itself."""
+"""The representative whose direction comes from the other half of the texts, so that no text is compared with itself."""
 FEW = 3
-"""As many classes as may have a row for each two of them."""
+"""Largest number of classes for which every pair gets a row."""
 
 
 def cone_rows(stage: str, result: "Result") -> Iterator[Row]:
-    """Cosines, medians, the nearest-cone classifier with its controls, and correlations over classes, where they are defined."""
+    """Cosines, medians, the nearest-cone classifier with its controls, and correlations over classes, where defined."""
     for row in (*_cosines(result), *_medians(result), *_nearest(result), *_correlated(result)):
         if row["value"] == row["value"]:
             yield {"stage": stage, **row, "value": float(row["value"])}
@@ -25,20 +25,20 @@ def cone_rows(stage: str, result: "Result") -> Iterator[Row]:
 
 def _last(result: "Result", table: str, sites: Sequence[str] = ("hidden",)) -> "pd.DataFrame":
     frame = result[table]
-    found: pd.DataFrame = frame[frame["site"].isin(sites) & (frame["layer"] == frame["layer"].max())]
-    return found
+    rows: pd.DataFrame = frame[frame["site"].isin(sites) & (frame["layer"] == frame["layer"].max())]
+    return rows
 
 
 def _cosines(result: "Result") -> Iterator[Row]:
     cones = _last(result, "class_cones")
     fair = cones[cones["representative"] == FAIR]
     own = fair["class"] == fair["gold"]
-    for name, there in (("own", fair[own]), ("other", fair[~own])):
-        yield {"quantity": f"cosine.{name}", "value": there["value"].mean()}
+    for name, part in (("own", fair[own]), ("other", fair[~own])):
+        yield {"quantity": f"cosine.{name}", "value": part["value"].mean()}
 
 
 def _medians(result: "Result") -> Iterator[Row]:
-    """Of the cosines with the first text of a class that the model gets right, as published."""
+    """Medians of the cosines with the first correctly classified text of a class, as published."""
     cones = _last(result, "class_cones", ("hidden", "key", "value"))
     shown = "first" if cones["class"].nunique() <= FEW else None
     for row in cones[cones["representative"] == shown].to_dict("records"):
@@ -56,7 +56,7 @@ def _nearest(result: "Result") -> Iterator[Row]:
 
 
 def _correlated(result: "Result") -> Iterator[Row]:
-    """Pearson's and Spearman's over classes, where there are many; `first` is as published."""
+    """Pearson's and Spearman's correlation over classes, if there are many; `first` is as published."""
     found = _last(result, "class_cones.correlation") if "class_cones.correlation" in result.tables else None
     there = [] if found is None else found[found["representative"].isin(("first", FAIR)) & (found["n"] > FEW)].to_dict("records")
     for row in there:

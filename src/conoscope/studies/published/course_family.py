@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 QUESTIONS = ("simple", "question", "question-value")
 LAYERED = ("tp9-base", "tp9-residual", "tp9-positions", "tp9-cls")
 TEXTS = 5000
-"""How many reviews of the test split, as many of each class."""
+"""Number of test reviews, balanced over the classes."""
 BASELINE_RATE = 1e-2
-"""At 1e-3 the mean, a linear map of 100 numbers, would still learn after sixty epochs."""
+"""At 1e-3 the mean, a linear map of 100 numbers, would still improve after sixty epochs."""
 ALIKE = 0.02
-"""Differences of accuracy up to here count for none."""
+"""Differences of accuracy up to this count as none."""
 STRONG = 0.75
 
 
@@ -39,7 +39,7 @@ def _read(made: "Made") -> Iterator[Row]:
 
 
 def _better(rows: "pd.DataFrame", pairs: Sequence[tuple[str, str]]) -> "pd.DataFrame":
-    """How much more of the reviews the first of each two gets right, with the same seed."""
+    """The accuracy of the first preset of each pair minus that of the second, with the same seed."""
     import pandas as pd
 
     accuracy = rows[rows["quantity"] == "accuracy"].pivot(index="seed", columns="preset", values="value")

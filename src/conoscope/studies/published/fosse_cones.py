@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BY, ENDS = ("corpus", "model"), ("normal", "hatespeech")
 LABELS = {"hatexplain": ("normal", "hatespeech", "offensive"), "yelp_hat": ("negative", "positive"), "imdb": ("neg", "pos")}
 AGREEING, CORRELATED = 0.9, 0.5
-"""From which share of answers, and from which correlation on, a claim holds."""
+"""The accuracy, and the correlation, above which a claim holds."""
 
 # fmt: off
 MEDIANS: Mapping[tuple[str, int, str], Sequence[Sequence[float]]] = {
@@ -28,7 +28,7 @@ MEDIANS: Mapping[tuple[str, int, str], Sequence[Sequence[float]]] = {
     ("yelp_hat", 5, "value"): ((.97, -.665), (-.505, .995)),
     ("yelp_hat", 5, "key"): ((.985, -.83), (-.755, .995)),
 }
-"""A row for each class whose first correct text is the representative, a median of cosines for each class of texts."""
+"""One row per class whose first correct text is the representative; in it, one median cosine per class of texts."""
 # fmt: on
 
 
@@ -61,8 +61,8 @@ def _published() -> Iterator[Published]:
     for (corpus, layers, site), rows in MEDIANS.items():
         for label, medians in zip(LABELS[corpus], rows, strict=True):
             for gold, median in zip(LABELS[corpus], medians, strict=True):
-                told = {"quantity": f"median.{site}", "class": label, "gold": gold}
-                yield Published({"corpus": corpus, "model": _pure(layers), "stage": "after", **told}, median, "F", 0.02)
+                keys = {"quantity": f"median.{site}", "class": label, "gold": gold}
+                yield Published({"corpus": corpus, "model": _pure(layers), "stage": "after", **keys}, median, "F", 0.02)
     for gold, median in (("neg", 0.845), ("pos", 0.065)):
         keys = {"corpus": "imdb", "stage": "after", "quantity": "median.hidden", "class": "neg", "gold": gold}
         yield Published(keys, median, "F", 0.02)
@@ -87,7 +87,7 @@ def _agreement(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _above_controls(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """By how much the nearest cone beats each control."""
+    """The accuracy of the nearest cone minus that of each control."""
     controls = rows[(rows["stage"] == "after") & rows["quantity"].str.startswith("control.")]
     nearest = controls[["quantity"]].drop_duplicates().merge(_of(rows, "nearest").drop(columns="quantity"), how="cross")
     return difference(nearest, controls, (*BY, "quantity"))
@@ -98,7 +98,7 @@ def _pearson(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _between(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """By how much offensive posts are nearer than those of the third class, to normal and to hateful ones."""
+    """Median cosine of offensive posts minus that of the third class, with normal and with hateful representatives."""
     there = _of(rows, "median.hidden", corpus="hatexplain")
     from_ends = there[there["class"].isin(ENDS)]
     third = from_ends[from_ends["gold"].isin(ENDS) & (from_ends["class"] != from_ends["gold"])]
@@ -106,7 +106,7 @@ def _between(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _opposite(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """By how much the median cosine with the other class's representative is below 0."""
+    """The median cosine with the other class's representative, with its sign changed."""
     there = _of(rows, "median.hidden", corpus="yelp_hat")
     other = there[there["class"] != there["gold"]]
     return cases(other.assign(value=-other["value"]), (*BY, "class"))

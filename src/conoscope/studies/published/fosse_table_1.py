@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 DEPTHS = {"hatexplain": 5, "yelp_hat": 5, "esnli": 2}
 TEXTS = {"hatexplain": 999, "yelp_hat": None, "esnli": 999}
-"""How many test texts, the same number of each class; all of Yelp-HAT's."""
+"""Number of test texts, balanced over the classes; all of Yelp-HAT's."""
 DEEP = 3
-"""Layers from which a model is called deep."""
+"""Smallest number of layers of a deep model."""
 
 # fmt: off
 SIM: Mapping[tuple[str, str], Sequence[Sequence[float]]] = {
@@ -33,7 +33,7 @@ SIM: Mapping[tuple[str, str], Sequence[Sequence[float]]] = {
     ("esnli", "value"): ((.5241,), (.1820, .7459)),
     ("esnli", "hidden"): ((.3523,), (.3454, .5977)),
 }
-"""A row for each number of layers, a figure for each layer; `hidden` is what a layer reads."""
+"""One row per number of layers, one figure per layer; `hidden` is the input of a layer."""
 ACCURACY = {
     "hatexplain": (.6246, .6246, .6366, .6396, .6276),
     "yelp_hat": (.8702, .8638, .8676, .8560, .8817),

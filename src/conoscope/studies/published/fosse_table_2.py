@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 WIDER = (1.0, 2.0, 4.0, 6.0)
-"""The weights of an earlier sweep, which shows another trend of the keys."""
+"""The penalty weights of an earlier sweep, in which keys show another trend."""
 TEXTS = {"hatexplain": ("hatexplain:test", 999), "esnli": ("esnli:test", 999), "yelp_hat": ("yelp_hat:test-50", None)}
-"""What each corpus is looked at on: the test texts, and how many, the same number of each class."""
+"""The test texts of each corpus, and how many, balanced over the classes."""
 QUICK = (0.0, 0.1, 4.0)
 
 # fmt: off
@@ -30,7 +30,7 @@ FIGURES: Mapping[tuple[str, str], tuple[Sequence[float], str]] = {
     ("yelp_hat", "sim.key"): ((.631, .657, .634, .607, .672), "N"),
     ("yelp_hat", "sim.value"): ((.303, .391, .375, .366, .483), "N"),
 }
-"""Table 2: a figure for each of PENALTIES."""
+"""Table 2: one figure for each of PENALTIES."""
 EARLIER: Mapping[tuple[str, str], tuple[Sequence[float], str]] = {
     ("hatexplain", "sim.key"): ((.552, .559, .462, .459), "N"),
     ("hatexplain", "sim.value"): ((.520, .689, .678, .478), "N"),
@@ -39,12 +39,12 @@ EARLIER: Mapping[tuple[str, str], tuple[Sequence[float], str]] = {
     ("yelp_hat", "sim.key"): ((.509, .510, .431, .453), "N"),
     ("yelp_hat", "sim.value"): ((.586, .626, .605, .540), "N"),
 }
-"""The earlier sweep: a figure for each of WIDER."""
+"""The earlier sweep: one figure for each of WIDER."""
 AUPRC = {"hatexplain": .5218, "esnli": .3645, "yelp_hat": .3768}
-"""Of the same models without a penalty, over all test texts, means of up to three runs."""
+"""AUPRC of the same models without a penalty, over all test texts, means of up to three runs."""
 # fmt: on
 BY_EYE = 0.02
-"""How far off a figure may be that was read off a drawing."""
+"""Tolerance of a figure that was read off a plot."""
 
 
 def _conditions() -> Iterator[Condition]:
@@ -86,8 +86,8 @@ def _between(rows: "pd.DataFrame", quantity: str, more: float, less: float) -> "
     """A quantity at one weight of the penalty minus that at another."""
     from conoscope.studies.contrasts import difference
 
-    there = rows[rows["quantity"] == quantity]
-    return difference(there[there["penalty"] == more], there[there["penalty"] == less], ("corpus",))
+    chosen = rows[rows["quantity"] == quantity]
+    return difference(chosen[chosen["penalty"] == more], chosen[chosen["penalty"] == less], ("corpus",))
 
 
 def _values_against_entropy(rows: "pd.DataFrame") -> "pd.DataFrame":

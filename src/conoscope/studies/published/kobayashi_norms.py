@@ -1,4 +1,4 @@
-"""Kobayashi et al. 2020 and 2021: attention weights against the vectors that they weigh, by kind of token, on Wikipedia."""
+"""Kobayashi et al. 2020 and 2021: attention weights and the vectors that they multiply, by kind of token, on Wikipedia."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -39,11 +39,11 @@ def _published() -> Iterator[Published]:
         yield Published({"quantity": quantity}, figure, tag, model=BERT)
     for quantity, figures in BY_LAYER.items():
         by_eye = quantity.startswith("weight")
-        how = ("F", BY_EYE) if by_eye else ("P", 0.005)
+        origin = ("F", BY_EYE) if by_eye else ("P", 0.005)
         if by_eye:
-            yield Published({"quantity": quantity}, sum(figures) / len(figures), *how, model=BERT)
+            yield Published({"quantity": quantity}, sum(figures) / len(figures), *origin, model=BERT)
         for layer, figure in enumerate(figures, 1):
-            yield Published({"quantity": quantity, "layer": layer}, figure, *how, model=BERT)
+            yield Published({"quantity": quantity, "layer": layer}, figure, *origin, model=BERT)
 
 
 def _overall(rows: "pd.DataFrame", *quantities: str) -> "pd.DataFrame":
@@ -51,7 +51,7 @@ def _overall(rows: "pd.DataFrame", *quantities: str) -> "pd.DataFrame":
 
 
 def _pairs(rows: "pd.DataFrame", pairs: Mapping[str, tuple[str, str]]) -> "pd.DataFrame":
-    """The first less the second quantity over all layers, a case for each pair."""
+    """The first minus the second quantity over all layers, one case for each pair."""
     import pandas as pd
 
     from conoscope.studies.contrasts import difference
@@ -66,7 +66,7 @@ def _discounted(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _beside_words(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """The same, divided by what words have: shares add up to one, so that a discount on [CLS] lifts all others."""
+    """The same, divided by the value of words: shares sum to one, so a lower share of [CLS] raises all others."""
     import pandas as pd
 
     scaled = []
@@ -102,7 +102,7 @@ def _rare(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _falling(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Spearman's correlation of the ratio and the layer, with its sign turned."""
+    """Spearman's correlation of the ratio and the layer, with its sign changed."""
     import pandas as pd
 
     from conoscope.studies.contrasts import correlation

@@ -1,4 +1,4 @@
-"""What is read of a model for Kobayashi's tables."""
+"""Rows of one model for Kobayashi's tables."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RANKS = "wikitext2/bert_base_uncased_rank_count_ids.txt"
 """Rank, count and id of BERT's wordpieces in its training data."""
 FITS = {"the": 1996, ".": 1012, "[CLS]": 101}
-"""Some ids of the vocabulary that the ranks are of."""
+"""Some token ids of the vocabulary that the ranks belong to."""
 STOPS = (".", ",")
 
 
@@ -37,7 +37,7 @@ def read(made: "Made") -> Iterator[Row]:
 
 
 def _ranks(made: "Made", path: Path) -> Path | None:
-    """The published ranks as a table, where they are there and the model has the vocabulary that they are of."""
+    """The published ranks as a table; None if the file is missing or belongs to another vocabulary."""
     from conoscope.corpora.entry import data_folder
 
     listed = data_folder(made.place.data_dir) / RANKS
@@ -50,7 +50,7 @@ def _ranks(made: "Made", path: Path) -> Path | None:
 
 
 def _by_layer(result: "Result") -> "pd.DataFrame":
-    """Layer, quantity and value. What is by head is averaged over heads; `share` is of the sum over kinds."""
+    """Table of layer, quantity and value. Values by head are averaged over heads; `share` is the share of the sum over kinds."""
     import pandas as pd
 
     norms, mixing, expansion = (result[name] for name in ("norms", "mixing", "mixing.expansion"))
@@ -67,7 +67,7 @@ def _by_layer(result: "Result") -> "pd.DataFrame":
 
 
 def _with_mean(found: "pd.DataFrame") -> Iterator[Row]:
-    """A row for each layer, and the mean over layers."""
+    """One row per layer, and the mean over layers."""
     yield from (_row(row["quantity"], row) for _, row in found.iterrows())
     for quantity, value in found.groupby("quantity", sort=False)["value"].mean().items():
         yield {"quantity": str(quantity), "value": float(value)}
@@ -76,5 +76,5 @@ def _with_mean(found: "pd.DataFrame") -> Iterator[Row]:
 def _row(quantity: str, row: "pd.Series[float]") -> Row:
     import pandas as pd
 
-    there = {} if pd.isna(row["layer"]) else {"layer": int(row["layer"])}
-    return {"quantity": quantity, **there, "value": float(row["value"])}
+    keys = {} if pd.isna(row["layer"]) else {"layer": int(row["layer"])}
+    return {"quantity": quantity, **keys, "value": float(row["value"])}

@@ -1,4 +1,4 @@
-"""The discussion of Fosse et al. 2023: class directions are nearly orthogonal; what becomes of them with many classes?"""
+"""The discussion of Fosse et al. 2023: class directions are nearly orthogonal; are they still with many classes?"""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 TOPICS = {64: (2, 5, 10, 20, 50, 100), 16: (5, 20, 100)}
 """Numbers of classes, by width."""
 MANY = 20
-"""Classes from which one speaks of many."""
+"""Smallest number of classes that counts as many."""
 ORTHOGONAL, SHARED, ALIKE = 0.1, 0.5, 0.02
-"""Cosines below the first are nearly none, above the second two classes share a direction; accuracies this near are the same."""
+"""Cosines below the first are nearly 0; above the second, two classes share a direction; accuracies this close are equal."""
 
 
 def _conditions() -> Iterator[Condition]:
@@ -53,16 +53,16 @@ def _last(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _wide(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """A column for each quantity, and what tells the case."""
+    """One column per quantity, and the name of the case."""
 
     keys = ["corpus", "classes", "width", "seed"]
     wide = rows.pivot(index=keys, columns="quantity", values="value").reset_index()
-    told = wide[keys[:-1]].itertuples(index=False, name=None)
-    return wide.assign(case=[words(dict(zip(keys, values, strict=False))) for values in told])
+    identified = wide[keys[:-1]].itertuples(index=False, name=None)
+    return wide.assign(case=[words(dict(zip(keys, values, strict=False))) for values in identified])
 
 
 def _contrast(of: "Callable[[pd.DataFrame], pd.Series[float]]", least: int = 0) -> "Callable[[pd.DataFrame], pd.DataFrame]":
-    """A number made of the quantities, in every case of so many classes at least."""
+    """A contrast that computes a number from the quantities, for cases with at least `least` classes."""
 
     def contrast(rows: "pd.DataFrame") -> "pd.DataFrame":
         wide = _wide(rows)
@@ -72,7 +72,7 @@ def _contrast(of: "Callable[[pd.DataFrame], pd.Series[float]]", least: int = 0) 
 
 
 def _growth(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """What the largest cosine gains from one number of classes to the next."""
+    """The increase of the largest cosine from one number of classes to the next."""
     topics = _wide(rows)
     topics = topics[topics["corpus"] == "bistro-topics"].sort_values(["width", "classes"], ascending=[False, True])
     by_run = topics.groupby(["width", "seed"], sort=False)

@@ -19,9 +19,9 @@ PENALTIES: Mapping[str, Mapping[str, Any]] = {
     "entropy": {"entropy_penalty": 0.01},
     "rationale": {"rationale_penalty": 1.0},
 }
-"""What is added to the loss, of the attention of [CLS] in the last layer."""
+"""Penalties on the attention of [CLS] in the last layer, added to the loss."""
 MAPS = ("attention", "norms", "columns", "rollout", "rollout_norms", "gradient")
-"""Integrated gradients are left out: Captum, which makes them, is not everywhere."""
+"""Integrated gradients are left out: they need Captum, which is not always installed."""
 BY, CORPUS = ("corpus", "layers", "average"), ("corpus", "average")
 MARGIN = 0.01
 """What may be lost where one map is said to be no worse than another."""
@@ -90,7 +90,7 @@ def _weights_less_gradient(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _kept(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Accuracy with the rationale penalty, less that without."""
+    """Accuracy with the rationale penalty minus that without."""
     accuracy = where(rows, quantity="accuracy")
     return difference(where(accuracy, penalty="rationale"), where(accuracy, penalty="none"), ("corpus", "layers"))
 

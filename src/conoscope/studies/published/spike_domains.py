@@ -1,4 +1,4 @@
-"""The domains of the spike protein, and what attention gives to each."""
+"""The domains of the spike protein, and their shares of attention."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ DOMAINS: Mapping[str, tuple[int, int]] = {
     "TM": (1213, 1237),
     "CT": (1237, 1273),
 }
-"""First and last amino acid, counted from 1; S1 holds NTD and RBD, S2 those after it."""
+"""First and last amino acid, counted from 1; S1 contains NTD and RBD, S2 the domains after it."""
 BASES, K, STRIDE = 3, 12, 9
-"""Bases of an amino acid, of a k-mer, and between the beginnings of two."""
+"""Bases per amino acid, bases per k-mer, and bases between the starts of two k-mers."""
 
 
 def places(domain: str, words: int) -> Bool[np.ndarray, " w"]:
-    """Which k-mers, of so many, hold a base of the domain."""
+    """Which of the k-mers contain a base of the domain."""
     first, last = DOMAINS[domain]
     begins = STRIDE * np.arange(words)
     inside: np.ndarray = (begins + K > BASES * (first - 1)) & (begins < BASES * last)
@@ -32,7 +32,7 @@ def places(domain: str, words: int) -> Bool[np.ndarray, " w"]:
 
 
 def shares(scores: Float[np.ndarray, " w"]) -> Iterator[tuple[str, float]]:
-    """Of each domain its share of what the words have together; none where they have nothing."""
+    """Each domain's share of the sum of the scores; nothing if the sum is 0."""
     total = scores.sum()
     for domain in DOMAINS:
         if total > 0 and (inside := places(domain, len(scores))).any():
@@ -40,6 +40,6 @@ def shares(scores: Float[np.ndarray, " w"]) -> Iterator[tuple[str, float]]:
 
 
 def variety(texts: Sequence[Sequence[str]]) -> Float[np.ndarray, " w"]:
-    """How much texts differ at each place: the entropy of the words that stand there."""
+    """Variation between texts at each position: the entropy of the words there."""
     counts = [np.array(list(Counter(words).values())) / len(texts) for words in zip(*texts, strict=True)]
     return np.array([-(share * np.log(share)).sum() for share in counts])
