@@ -24,6 +24,7 @@ from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.models.tokenizer import build_tokenizer
+from slow import is_slow
 
 torch.set_num_threads(1)
 logging.set_verbosity_error()
@@ -31,17 +32,8 @@ logging.disable_progress_bar()
 
 
 SHAPES = (
-    "capture",
-    "classes",
-    "directionality",
-    "geometry",
-    "heads",
-    "laws",
-    "measures",
-    "mixed_in",
-    "mixing",
-    "statistics",
-    "stream",
+    *("capture", "classes", "directionality", "geometry", "heads", "laws", "measures", "mixed_in", "mixing"),
+    *("statistics", "stream"),
 )
 """The test files of contracts: `make test-all` runs them with shapes and types checked at every call."""
 
@@ -50,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem.removeprefix("test_") in SHAPES:
             item.add_marker("shapes")
+        if is_slow(item.path.name, item.name):
+            item.add_marker("slow")
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import conoscope
+from slow import FILES, SLOW
 
 SOURCE = Path(conoscope.__file__).parent
 ROOT = Path(__file__).parents[1]
@@ -73,3 +74,10 @@ def test_importing_conoscope_imports_nothing_heavy() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, encoding="utf-8").stdout.strip()
         == "set()"
     )
+
+
+def test_what_is_left_to_the_longer_run_is_there() -> None:
+    for name in SLOW:
+        file, _, test = name.partition("::")
+        assert f"def {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
+    assert all((ROOT / "tests" / file).is_file() for file in FILES)

@@ -1,6 +1,7 @@
 """Training: it learns, it stops, it keeps the best, it leaves no pickle, and the same seed gives the same weights."""
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -122,6 +123,24 @@ def test_the_command_trains_on_a_file_and_says_how_well(tmp_path: Path, capsys: 
     assert "validation: accuracy" in captured.out
     assert captured.err.count("epoch ") == 2
     assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings]) == 2
+
+
+def before(count: int, seed: int) -> Corpus:
+    """Texts in which "one" stands before "two", or after it."""
+    draw = random.Random(seed)
+    texts = [draw.sample(["one", "two", "red", "green", "blue"], 5) for _ in range(count)]
+    labels = ["before" if words.index("one") < words.index("two") else "after" for words in texts]
+    return Corpus.of([Example(" ".join(words), label) for words, label in zip(texts, labels, strict=True)], f"order {seed}")
+
+
+@pytest.mark.parametrize(
+    ("preset", "learns"), [("pure-attention", True), ("tp9-positions", True), ("mean", False), ("tp9-base", False)]
+)
+def test_order_can_be_learnt_only_with_positions(preset: str, learns: bool, tmp_path: Path) -> None:
+    splits = {"train": before(400, 0), "validation": before(100, 1), "test": before(200, 2)}
+    settings = Training(preset=preset, width=32, epochs=25, patience=25, batch_size=32, learning_rate=3e-3, device="cpu")
+    accuracy = train(splits, tmp_path / "run", settings).scores["test"]["accuracy"]
+    assert accuracy > 0.95 if learns else 0.35 < accuracy < 0.65
 
 
 def on_bistro(folder: Path, seed: int = 0, **settings: object) -> float:

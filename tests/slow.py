@@ -1,0 +1,38 @@
+"""Which tests are left to `make test-all`, and which of their cases `make test` keeps: those whose ids begin so.
+
+A test belongs here if it takes seconds and a part of it, or a smaller test, shows the same fault; docs/log.md says what each
+costs.
+"""
+
+TYPES = ("bert-", "gpt2-", "llama-", "xlnet-", "modernbert-")
+SLOW: dict[str, tuple[str, ...]] = {
+    # Real trainings; a toy task shows the same (test_order_can_be_learnt_only_with_positions).
+    "test_training.py::test_positions_let_the_courses_model_learn_the_order_of_words": (),
+    "test_training.py::test_without_positions_no_model_can_learn_the_order_of_words": (),
+    "test_training.py::test_self_attention_with_positions_learns_the_order_of_words": (),
+    # Every type of transformers.
+    "test_reading.py::test_every_type_answers_as_for_the_text_alone": TYPES,
+    "test_reading.py::test_every_type_answers_texts_and_pairs_with_token_types_as_for_each_alone": ("bert", "gpt2", "xlnet"),
+    "test_softmax.py::test_the_page_of_types_is_true": ("bert", "gpt2", "llama", "deberta", "xlnet", "mpnet", "fnet"),
+    "test_pieces.py::test_no_table_of_the_catalogue_changes_and_nor_do_the_logits": ("row by row-bert", "row by row-llama"),
+    "test_overflow.py::test_nan_and_infinity_are_refused_whichever_module_returns_them": ("everywhere-bert", "at one token-gpt2"),
+    # Each study's own file runs its quick form too.
+    "test_studies.py::test_the_quick_form_of_every_study_runs_without_data_and_fits_into_a_report": (
+        "fosse-table-1",
+        "many-classes",
+    ),
+    "test_studies.py::test_a_study_in_two_processes_says_what_it_says_in_one_and_keeps_its_models_where_asked": (),
+    # A browser at several widths.
+    "test_report_narrow.py::test_every_figure_keeps_its_marks_panels_and_legend_at_the_width_of_a_telephone": ("one run",),
+    "test_report_narrow.py::test_a_figure_is_made_again_when_the_page_becomes_wider_or_narrower": ("one run",),
+    "test_report_browser.py::test_the_page_can_be_printed_on_white_even_in_the_dark": (),
+}
+FILES = ("test_real_data.py",)
+"""Files of which every test is: they read the published corpora, and only where these are."""
+
+
+def is_slow(file: str, name: str) -> bool:
+    """Whether `make test` leaves out a test, given by its file and its name with the case in brackets."""
+    test, _, case = name.partition("[")
+    kept = SLOW.get(f"{file}::{test}")
+    return file in FILES or (kept is not None and not any(case.startswith(begin) for begin in kept))
