@@ -324,7 +324,7 @@ def test_the_command_line_takes_kinds_and_frequencies(
 
 def test_kinds_are_known_to_a_batcher_of_any_tokenizer(minilm_folder: Path) -> None:
     loaded = load_model(minilm_folder)
-    batch = loaded.batcher(Corpus.of((), ""), known=TokenAnnotations({"negation": ("not",)})).batch(
+    batch = loaded.batcher(Corpus.of((), ""), annotations=TokenAnnotations({"negation": ("not",)})).batch(
         [Example("It is not good, not at all")]
     )
     assert batch.kinds == (*KINDS, "negation")

@@ -42,15 +42,15 @@ class Batcher:
         labels: Mapping[str, int],
         limits: tuple[int, int],
         reading: Reading,
-        known: TokenAnnotations | None = None,
+        annotations: TokenAnnotations | None = None,
     ) -> None:
         """`limits`: the maximum input length in tokens, and the model's number of token ids; `reading`: where the model reads the
         class, and how inputs are padded."""
         self.tokenizer, self.labels, self.reading = tokenizer, labels, reading
         self.max_length, self.vocabulary = limits
         self.truncated = 0
-        self.known = known or TokenAnnotations()
-        self._kinds = Kinds(tokenizer, self._unknown_id, self.known.kinds)
+        self.annotations = annotations or TokenAnnotations()
+        self._kinds = Kinds(tokenizer, self._unknown_id, self.annotations.kinds)
 
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
         """Batches of `size` examples of similar length, so not in the given order. `places`: the examples' numbers."""
@@ -111,7 +111,7 @@ class Batcher:
             classes=1 + max(self.labels.values(), default=-1),
             spelling=self._kinds.spelling,
             kinds=self._kinds.names,
-            frequency=None if self.known.ranks is None else self.known.ranks[ids],
+            frequency=None if self.annotations.ranks is None else self.annotations.ranks[ids],
             texts=tuple(e.text if e.pair is None else f"{e.text} / {e.pair}" for e in examples),
             pad=pad if self.reading.pad is None else None,
             reads=self.reading.place in ONE_TOKEN,

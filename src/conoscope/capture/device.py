@@ -40,16 +40,16 @@ def refuse_elsewhere(
 ) -> None:
     """ModelError if a loaded model has another device or precision: it belongs to the caller and is not moved silently."""
     if dtype is not None and dtype_of(dtype) != module.dtype:
-        asked = str(dtype).removeprefix("torch.")
+        precision = str(dtype).removeprefix("torch.")
         raise ModelError(
-            f"{name} is loaded in {dtype_name(module)} and {asked} is asked for; load it so, as in "
-            f"load_model(..., dtype={asked!r}), or leave dtype out"
+            f"{name} is loaded in {dtype_name(module)} and {precision} is asked for; load it so, as in "
+            f"load_model(..., dtype={precision!r}), or leave dtype out"
         )
     if device is None or device == "auto":
         return
-    asked_for, there = device_of(device), torch.device(module.device)
-    if asked_for.type != there.type or asked_for.index not in (None, there.index):
+    requested, current = device_of(device), torch.device(module.device)
+    if requested.type != current.type or requested.index not in (None, current.index):
         raise ModelError(
-            f"{name} is loaded on {there} and {device} is asked for; load it there, as in "
+            f"{name} is loaded on {current} and {device} is asked for; load it there, as in "
             f"load_model(..., device={str(device)!r}), or leave device out"
         )

@@ -66,12 +66,12 @@ class LoadedModel:
         """The number of tokens of a text or a pair, special tokens included."""
         return len(self.tokenizer(text, pair, verbose=False)["input_ids"])
 
-    def batcher(self, corpus: Corpus, max_length: int | None = None, known: TokenAnnotations | None = None) -> Batcher:
+    def batcher(self, corpus: Corpus, max_length: int | None = None, annotations: TokenAnnotations | None = None) -> Batcher:
         """A Batcher of this corpus for this model; ModelError if the corpus has labels that the model does not have."""
         limit = self.max_length if max_length is None else min(max_length, self.max_length)
         self._refuse_failing()
         vocabulary = known_ids(self.module)
-        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), self.reading, known)
+        return Batcher(self.tokenizer, self.label_numbers(corpus), (limit, vocabulary), self.reading, annotations)
 
     @cached_property
     def reading(self) -> Reading:

@@ -173,9 +173,9 @@ def _terms(args: tuple[Any, ...], given: list[Tensor], result: Tensor) -> tuple[
 
 def _width(axes: list[str], term: Term, other_axes: list[str], other: Term) -> str | None:
     """The letter of the one axis that both terms have besides the given axes; None if they have other axes, or lack one."""
-    beside, beside_other = set(term[1]) - set(axes), set(other[1]) - set(other_axes)
+    width, other_width = set(term[1]) - set(axes), set(other[1]) - set(other_axes)
     whole = len(term[1]) == len(axes) + 1 and len(other[1]) == len(other_axes) + 1
-    return next(iter(beside)) if whole and beside == beside_other and len(beside) == 1 else None
+    return next(iter(width)) if whole and width == other_width and len(width) == 1 else None
 
 
 def _arranged(term: Term, order: list[str]) -> Tensor:

@@ -163,8 +163,8 @@ def _find_forward(
             sums = _distinct([*(later.given for later in layer[number + 1 :]), state], state)
             # Inputs, not outputs: experts beside a shared expert return a tensor that is not a residual.
             read = [[tensor] for tensor in _distinct([earlier.given for earlier in layer[:number]], state)]
-            beside = [*read, both] if len(both) == 2 else read
-            if any(is_sum(total, event.returned, *others) for total in sums for others in beside):
+            candidates = [*read, both] if len(both) == 2 else read
+            if any(is_sum(total, event.returned, *others) for total in sums for others in candidates):
                 return event.call
     return None
 

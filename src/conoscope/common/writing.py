@@ -22,8 +22,8 @@ BESIDE = ".conoscope-"
 def atomic(path: str | Path) -> Iterator[Path]:
     """A temporary path beside the target, with its suffix; on exit the file replaces the target, on failure it is removed.
 
-    >>> with atomic("table.csv") as beside:
-    ...     frame.to_csv(beside)
+    >>> with atomic("table.csv") as temporary:
+    ...     frame.to_csv(temporary)
     """
     # A symbolic link stays: the file that it points to is replaced.
     target = Path(os.path.realpath(path))
@@ -31,23 +31,23 @@ def atomic(path: str | Path) -> Iterator[Path]:
         # A device or a pipe, such as /dev/null, holds no data to protect and must not be replaced.
         yield target
         return
-    beside = target.with_name(f"{BESIDE}{secrets.token_hex(8)}{target.suffix[:16]}")
+    temporary = target.with_name(f"{BESIDE}{secrets.token_hex(8)}{target.suffix[:16]}")
     try:
-        yield beside
-        _flush(beside)
+        yield temporary
+        _flush(temporary)
         if target.is_file():
-            shutil.copymode(target, beside)
-        os.replace(beside, target)
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
     finally:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
 
 
 @contextmanager
 def atomic_text(path: str | Path) -> Iterator[TextIO]:
     """An open UTF-8 text file that replaces the target on exit; line ends are written unchanged."""
     # What is not a character (half of an emoji, a byte of a file name) is escaped, as in JSON.
-    with atomic(path) as beside, beside.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with atomic(path) as temporary, temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         yield file
 
 
@@ -60,15 +60,15 @@ def write_text(path: str | Path, text: str) -> None:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside the target; on exit it replaces the target, on failure it is removed."""
-    beside = path.with_name(f"{path.name}.new")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    temporary = path.with_name(f"{path.name}.new")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     try:
-        yield beside
+        yield temporary
         shutil.rmtree(path, ignore_errors=True)
-        beside.rename(path)
+        temporary.rename(path)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def move_into(folder: Path, paths: Iterable[Path], last: str) -> None:

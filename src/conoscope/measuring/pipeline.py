@@ -233,7 +233,7 @@ def _provenance(
             "max_length": batcher.max_length,
             "dtype": dtype_name(loaded.module),
             "kinds": {name: list(words) for name, words in options.kinds.items()},
-            "frequencies": None if batcher.known.ranks is None else stable_hash(str(batcher.known.ranks.tolist())),
+            "frequencies": None if batcher.annotations.ranks is None else stable_hash(str(batcher.annotations.ranks.tolist())),
         },
         "shards": ["{}/{}".format(*options.shard)],
         "versions": versions(),
