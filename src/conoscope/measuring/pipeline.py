@@ -42,9 +42,9 @@ class Options:
     """Options of `measure()`. Only `limit`, `max_length`, `dtype`, `kinds`, `frequencies` and `pool` change numbers.
 
     `batch_size`: by default 32 texts, and 128 on a GPU, which small batches leave idle. `kinds`: further kinds of tokens, as
-    lists of words by name. `frequencies`: a file of the tokens' ranks or counts. `pool`: which vector stands for a text, first, last or
-    mean; by default what the classifier reads, or what the model's files say. Without `device` and `dtype`, a model in memory is
-    measured as it is, and a folder is loaded in float32, on a GPU if there is one.
+    lists of words by name. `frequencies`: a file of the tokens' ranks or counts. `pool`: which vector stands for a text (first,
+    last or mean); by default what the classifier reads, or what the model's files say. Without `device` and `dtype`, a model in
+    memory is measured as it is, and a folder is loaded in float32, on a GPU if there is one.
     """
 
     device: str | None = None
