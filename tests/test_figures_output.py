@@ -87,6 +87,7 @@ def test_a_page_of_a_figure_runs_nothing_and_shows_every_name(
     expect(shown.locator(".vega-embed svg")).to_be_visible()
     assert hostile(shown.locator("svg text").all_text_contents()) == hostile(drawn_texts(chart))
     assert shown.locator("h1").text_content() == FIGURES[name].title
+    assert " ".join((shown.locator("figcaption").text_content() or "").split()) == FIGURES[name].caption_of(spec(chart))
     assert shown.locator("script:not([type])").count() == 2
     assert shown.locator("img, iframe, object").count() == 0
     assert is_bare(shown)

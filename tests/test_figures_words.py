@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from conoscope.cli import main
 from conoscope.corpora import load_corpus
 from conoscope.explaining import explain, write_explanations
 from conoscope.figures import FIGURES, svg
@@ -228,3 +229,12 @@ def test_judged_maps_without_intervals_or_with_hostile_names_are_drawn_and_none_
     assert "</script>" not in svg(FIGURES[name].draw({name: frame}))
     assert FIGURES[name].draw({name: frame.iloc[:0]}) is None
     assert FIGURES[name].draw({name: frame.assign(value=None)}) is None
+
+
+def test_a_page_of_words_alone_holds_a_drawing_for_narrow_pages_as_the_report_does(tmp_path: Path) -> None:
+    record = {"id": "one", "words": ["good", "soup"], "label": "positive", "rationale": None, "model": "m", "predicted": "positive"}
+    source = tmp_path / "words.jsonl"
+    source.write_text(json.dumps({**record, "maps": {"attention": [0.7, 0.3]}}) + "\n", encoding="utf-8")
+    for name, expected in (("words.html", 1), ("words.json", 0)):
+        assert main(["figure", "words", str(source), "-o", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).read_text(encoding="utf-8").count('data-narrow="figure-chart"') == expected

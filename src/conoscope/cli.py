@@ -56,12 +56,13 @@ def _compare(given: argparse.Namespace) -> None:
 
 def _figure(given: argparse.Namespace) -> None:
     from conoscope.figures import positions, save
-    from conoscope.gathering import figure_of
+    from conoscope.gathering import drawings_of
 
-    chart = (
-        positions(given.count or 100, given.width or 50) if given.name == "positions" else figure_of(given.name, given.results)
-    )
-    say(save(chart, given.out))
+    if given.name == "positions":
+        say(save(positions(given.count or 100, given.width or 50), given.out))
+    else:
+        chart, narrow = drawings_of(given.name, given.results)
+        say(save(chart, given.out, narrow))
 
 
 def _report_page(given: argparse.Namespace) -> None:

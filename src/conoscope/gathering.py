@@ -67,6 +67,11 @@ def together(runs: Iterable[Run]) -> dict[str, "pd.DataFrame"]:
 
 def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
     """A figure by name, of what the sources hold."""
+    return drawings_of(name, sources)[0]
+
+
+def drawings_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> tuple[Chart, Chart | None]:
+    """A figure by name, of what the sources hold, and the same for narrow pages where the figure has a drawing for them."""
     if name not in FIGURES:
         raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
     if not sources:
@@ -75,7 +80,7 @@ def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Ch
     chart = figure.draw(tables) if figure.fits(tables) else None
     if chart is None:
         raise MeasureError(f"there is nothing to draw {name} from; it needs {one_of(figure.needs)}, there is {one_of(tables)}")
-    return chart
+    return chart, None if figure.narrow is None else figure.narrow(tables)
 
 
 def _run(source: Source) -> Run:

@@ -1,6 +1,5 @@
 """A chart as a file, as JSON and as SVG."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from conoscope.writing import atomic, write_text
 FORMATS = (".svg", ".pdf", ".png", ".html", ".json")
 
 
-def save(chart: Chart, path: str | Path) -> Path:
-    """Write a chart in the form that the ending names; pictures on white, as paper is."""
+def save(chart: Chart, path: str | Path, narrow: Chart | None = None) -> Path:
+    """Write a chart in the form that the ending names; pictures on white, as paper is. `narrow`: the same figure drawn for narrow
+    pages, where it has such a drawing."""
     import altair as alt
 
     target = Path(path)
@@ -22,7 +22,7 @@ def save(chart: Chart, path: str | Path) -> Path:
         raise OutputError(f"no figure can be written as {target.name!r}; give an ending of {one_of(FORMATS)}")
     try:
         if ending in (".html", ".json"):
-            write_text(target, as_json(spec(chart), 2) if ending == ".json" else page(chart))
+            write_text(target, as_json(spec(chart), 2) if ending == ".json" else page(chart, narrow))
         else:
             with alt.data_transformers.disable_max_rows(), atomic(target) as beside:
                 chart.properties(background="white").save(str(beside))
@@ -48,9 +48,9 @@ def svg(chart: Chart) -> str:
     return drawn
 
 
-def page(chart: Chart) -> str:
-    """The chart as a page of its own, with the title and the caption of its figure."""
+def page(chart: Chart, narrow: Chart | None = None) -> str:
+    """The chart as a page of its own, with the title of its figure and what is true of this chart as caption."""
     written = spec(chart)
     figure = figure_in(written)
-    title, caption = (figure.title, figure.caption) if figure else ("", "")
-    return chart_page(title, caption, svg(chart), json.dumps(written, separators=(",", ":")))
+    title, caption = (figure.title, figure.caption_of(written)) if figure else ("", "")
+    return chart_page(title, caption, svg(chart), as_json(written), "" if narrow is None else as_json(spec(narrow)))

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from conoscope.figures import FIGURES, QUESTIONS, Figure, Tables, spec, svg
-from conoscope.figures.embedding import chart_box
+from conoscope.figures.embedding import as_json, chart_box
 from conoscope.markup import Html, sentence, tag
 
 
@@ -35,14 +35,14 @@ def drawn(tables: Tables) -> list[Drawn]:
     fitting = sorted((f for f in FIGURES.values() if f.fits(tables)), key=lambda figure: order.index(figure.question))
     charts = [(figure, chart) for figure in fitting if (chart := figure.draw(tables)) is not None]
     return [
-        Drawn(figure, number, svg(chart), json.dumps(spec(chart), separators=(",", ":")), _narrow(figure, tables))
+        Drawn(figure, number, svg(chart), as_json(spec(chart)), _narrow(figure, tables))
         for number, (figure, chart) in enumerate(charts, 1)
     ]
 
 
 def _narrow(figure: Figure, tables: Tables) -> str:
     chart = figure.narrow(tables) if figure.narrow else None
-    return "" if chart is None else json.dumps(spec(chart), separators=(",", ":"))
+    return "" if chart is None else as_json(spec(chart))
 
 
 def figure_of(found: Drawn) -> Html:
