@@ -116,7 +116,7 @@ def test_what_maps_are_made_with_is_refused_without_a_model(tmp_path: Path) -> N
     texts = [Example("fine soup", rationale=(True, False))]
     judged = plausibility(texts, scores=[tmp_path / "s.jsonl"], judging=Judging(resamples=2))
     assert "s" in set(judged["plausibility"]["map"])
-    for given in ({"dtype": "float64"}, {"device": "cpu"}, {"max_length": 9}, {"word_score": "max"}):
+    for given in ({"dtype": "float64"}, {"device": "cpu"}, {"max_length": 9}, {"word_score": "max"}, {"pool": "mean"}):
         options = Explaining(**given)  # type: ignore[arg-type]
         with pytest.raises(MeasureError, match="is for maps of a model, and no model is given"):
             plausibility(texts, scores=[tmp_path / "s.jsonl"], options=options)
@@ -128,8 +128,9 @@ def test_kinds_and_frequencies_that_no_measure_reads_are_refused(pure: LoadedMod
         measure(pure, TEXTS, ["sim"], Options(kinds={"a": ["soup"]}))
     with pytest.raises(MeasureError, match="no measure that is asked for reads frequencies; leave it out, or ask for frequency"):
         measure(pure, TEXTS, ["sim", "norms"], Options(frequencies=tmp_path / "ranks.csv"))
-    with pytest.raises(CorpusError, match="limit is of texts, and there are none"):
-        measure(pure, options=Options(limit=3))
+    for given in ({"limit": 3}, {"max_length": 9}, {"pool": "mean"}):
+        with pytest.raises(CorpusError, match=f"{next(iter(given))} is of texts, and there are none"):
+            measure(pure, options=Options(**given))  # type: ignore[arg-type]
 
 
 def test_measures_that_read_kinds_say_so(pure: LoadedModel) -> None:

@@ -157,7 +157,7 @@ def _refuse_unread(asked: Sequence[Request], options: Options, given: bool) -> N
     for name, by in readers.items():
         if getattr(options, name) and name not in told:
             raise MeasureError(f"no measure that is asked for reads {name}; leave it out, or ask for {one_of(by)}")
-    for name in ("limit", "max_length"):
+    for name in ("limit", "max_length", "pool"):
         if getattr(options, name) is not None and not given:
             raise CorpusError(f"{name} is of texts, and there are none; give a corpus, or leave it out")
 

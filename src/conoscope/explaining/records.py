@@ -52,7 +52,7 @@ class Explaining:
 
     def refuse_without_model(self) -> None:
         """Refuse what would do nothing where scores come from files alone."""
-        for name in ("device", "dtype", "max_length", "word_score"):
+        for name in ("device", "dtype", "max_length", "word_score", "pool"):
             if getattr(self, name) != getattr(Explaining(), name):
                 raise MeasureError(f"{name} is for maps of a model, and no model is given; give one, or leave {name} out")
 
