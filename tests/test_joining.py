@@ -11,7 +11,7 @@ import pytest
 
 from conoscope.corpora import load_corpus
 from conoscope.errors import OutputError
-from conoscope.joining import joined
+from conoscope.joining import differences, joined
 from conoscope.loading import LoadedModel
 from conoscope.pipeline import Options, measure, merge
 from conoscope.result import Result
@@ -91,6 +91,12 @@ def test_every_count_of_what_was_seen_is_added_and_one_that_a_part_lacks_is_not_
 def test_what_does_not_go_together_is_refused(other: Mapping[str, Any], said: str) -> None:
     with pytest.raises(OutputError, match=said):
         joined(of("1/2"), other)
+
+
+def test_what_one_part_does_not_say_and_the_other_says_is_none_is_the_same() -> None:
+    old, new = of("1/2"), of("2/2", options={"frequencies": None}, corpus={"name": "c", "seed": None})
+    assert differences(old, {**new, "shards": ["1/2"]}) is None
+    assert joined(old, new)["shards"] == ["1/2", "2/2"]
 
 
 def test_folders_without_gaps_and_notes_merge_too() -> None:

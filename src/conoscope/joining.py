@@ -29,9 +29,11 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence
 
 
 def _compared(part: Mapping[str, Any], key: str) -> Any:
-    if key == "model":
-        return {**part[key], "name": "", "training": None}
-    return sorted(part[key], key=shard_number) if key == "shards" else part.get(key)
+    """What is compared of a part; what it does not say is the same as None, as an option that an earlier version did not have."""
+    if key == "shards":
+        return sorted(part[key], key=shard_number)
+    found = {**part[key], "name": "", "training": None} if key == "model" else part.get(key)
+    return {name: value for name, value in found.items() if value is not None} if isinstance(found, Mapping) else found
 
 
 def shard_number(shard: str) -> int:
