@@ -31,7 +31,7 @@ from conoscope.memory import keep_memory
 from conoscope.native import Native
 from conoscope.passing import answer_of, outputs_of
 from conoscope.pooling import Vector
-from conoscope.reading import known_ids, most_positions, named_pad
+from conoscope.reading import known_ids, named_pad, trial_length
 from conoscope.softmax import Followed, Following, paused
 from conoscope.traces import Receive, ReceiveAnswer, Recorder, Trace, Weighing
 from conoscope.wiring import Wiring, find_wiring, is_sound
@@ -288,8 +288,7 @@ def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tens
 
 def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
     """Three rows of random tokens, two of them padded, of lengths that tell the first token, the last and the mean apart."""
-    positions = most_positions(module)
-    longest = 11 if positions is None else min(11, max(3, positions - 4))
+    longest = trial_length(module)
     real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
     known = known_tokens(module)
     ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(seed))]

@@ -176,7 +176,7 @@ def _from_pretrained(
         kind = AutoModelForSequenceClassification if classifies else AutoModel
         how = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
         module, report = kind.from_pretrained(name, config=config, **how)
-        if not module._supports_attention_backend and module.config._attn_implementation != "eager":
+        if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
             # It has an attention of its own for SDPA, which cannot be seen into (Falcon).
             module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **how)
         tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
@@ -189,7 +189,8 @@ def _from_pretrained(
 
 def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
     """Give every parameter this type: some are made in float32 whatever transformers is told (XLNet, DeBERTa)."""
-    kept = {*(module._keep_in_fp32_modules or ()), *(module._keep_in_fp32_modules_strict or ())}
+    private = ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")
+    kept = {part for name in private for part in getattr(module, name, None) or ()}
     for name, parameter in module.named_parameters():
         if parameter.is_floating_point() and (dtype == torch.float64 or not kept.intersection(name.split("."))):
             parameter.data = parameter.data.to(dtype)

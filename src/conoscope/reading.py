@@ -109,6 +109,11 @@ def most_positions(module: PreTrainedModel) -> int | None:
     return next(bounds, None)
 
 
+def trial_length(module: PreTrainedModel) -> int:
+    """Tokens of the longest row that a model is tried on: a few less than it has positions for, as some begin after 0."""
+    return max(3, min(LONGEST, (most_positions(module) or LONGEST + 4) - 4))
+
+
 def known_ids(module: PreTrainedModel) -> int:
     """How many token ids a model knows."""
     try:
@@ -184,7 +189,7 @@ class _Trial:
         self.tokens = [token for token in spare if token not in self.pads] or spare
         end = getattr(config, "eos_token_id", None)
         self.ending = (end,) if isinstance(end, int) else ()
-        self.longest = max(3, min(LONGEST, (most_positions(module) or LONGEST + 4) - 4))
+        self.longest = trial_length(module)
 
     def row(self, length: int, seed: int) -> list[int]:
         """Random tokens, none of which is one to pad with."""

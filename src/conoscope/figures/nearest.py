@@ -46,7 +46,7 @@ LANES = {"value": -5, PERMUTED: -5, "agreement": 6, "model": 0, "chance": 0}
         "rarely they do as well is told on hovering.",
         "agreement": "The diamond is the share of examples that get the model's own answer.",
         "model": "The green stroke is the share that the model itself gets right.",
-        "chance": "The grey stroke is the share of the largest class, which who always answers that class gets right.",
+        "chance": "The grey stroke is the share of the largest class: always answering that class is right so often.",
     },
 )
 def nearest_cone(tables: Tables) -> Chart | None:

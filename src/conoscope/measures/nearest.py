@@ -102,6 +102,6 @@ def examples(**found: ByLayer) -> Iterator[Reading]:
 
 def _first(scores: Float[Tensor, " n"], names: Sequence[str]) -> list[int]:
     """Where the smallest scores are, in steps of ROUNDING; of equal ones, as texts that are there twice have, the first names."""
-    steps = (scores / ROUNDING).round()
-    known = [at for at, step in enumerate(steps.tolist()) if step == step]
-    return sorted(known, key=lambda at: (float(steps[at]), names[at]))[:SHOWN]
+    steps: list[float] = (scores / ROUNDING).round().tolist()
+    known = [at for at, step in enumerate(steps) if step == step]
+    return sorted(known, key=lambda at: (steps[at], names[at]))[:SHOWN]
