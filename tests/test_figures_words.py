@@ -232,7 +232,7 @@ def test_judged_maps_without_intervals_or_with_hostile_names_are_drawn_and_none_
 
 
 def test_a_page_of_words_alone_holds_a_drawing_for_narrow_pages_as_the_report_does(tmp_path: Path) -> None:
-    record = {"id": "one", "words": ["good", "soup"], "label": "positive", "rationale": None, "model": "m", "predicted": "positive"}
+    record = {"id": "one", "words": ["good", "soup"], "label": "positive", "rationale": None, "predicted": "positive"}
     source = tmp_path / "words.jsonl"
     source.write_text(json.dumps({**record, "maps": {"attention": [0.7, 0.3]}}) + "\n", encoding="utf-8")
     for name, expected in (("words.html", 1), ("words.json", 0)):
