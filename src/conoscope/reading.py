@@ -142,8 +142,8 @@ def ambiguities(reading: Reading, module: PreTrainedModel, tokenizer: PreTrained
     unknown = tokenizer.unk_token_id
     if unknown == reading.pad and unknown not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
         yield (
-            f"the padding token of {name} stands for unknown words too; in a text that ends in them the class is read at the token "
-            "before, as transformers does for one text alone"
+            f"the padding token of {name} stands for unknown words too; in a text that ends in them the class is read at the "
+            "token before, as transformers does for one text alone"
         )
     encoded = tokenizer("a")
     # What the tokenizer adds is of no text, unlike an unknown word.
