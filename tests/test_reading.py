@@ -56,6 +56,7 @@ CASES: dict[str, tuple[int | None, str | None, bool]] = {
     "padded with the end, which ends every text": (WORDS[END], END, True),
     "ends every text, no padding token": (None, None, True),
     "padded with another token than the tokenizer's": (0, OTHER, True),
+    "padded with the unknown token": (WORDS[UNKNOWN], UNKNOWN, False),
     "a padding token that the model does not have": (500, PAD, False),
 }
 """The configuration's padding token, the tokenizer's, and whether every text ends with the end token."""
@@ -137,6 +138,40 @@ def assert_read_where_the_model_reads(module: PreTrainedModel, answers: list[Ans
         assert_same(found, expected)
 
 
+def pairs_tokenizer() -> PreTrainedTokenizerFast:
+    """What the tokenizers of BERT and XLNet give: which of two texts each token is of."""
+    backend = Tokenizer(models.WordLevel(WORDS, unk_token=UNKNOWN))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A:0 {END}:0", pair=f"$A:0 {END}:0 $B:1 {END}:1", special_tokens=[(END, WORDS[END])]
+    )
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token=PAD, eos_token=END, unk_token=UNKNOWN, model_input_names=names
+    )
+
+
+def test_every_type_answers_texts_and_pairs_with_token_types_as_for_each_alone(module: PreTrainedModel) -> None:
+    module.config.pad_token_id, tokenize = 0, pairs_tokenizer()
+    two = [("w5 w6 w7", "w8"), ("w9", "w10 w11 w12 w13"), ("w20 w31", "w41 zebra")]
+    pairs = [Example(text, pair=pair, id=text) for text, pair in two]
+    examples = [*pairs, Example("w50 w51", id="d"), Example("w52 w53 w54 w55", id="e")]
+    expected: dict[str, Tensor] = {}
+    try:
+        with attention_of(module, "eager"), torch.no_grad():
+            for example in examples:
+                expected[example.id] = module(**tokenize(example.text, example.pair, return_tensors="pt")).logits[0]
+    except IndexError:
+        pytest.skip("plain transformers does not take a second type of tokens there")
+    loaded, found, seen = LoadedModel(module, tokenize, "tiny", ("a", "b", "c")), {}, list[bool]()
+    with Capture(module) as capture:
+        look = partial(capture, receive=lambda trace: seen.append(trace.layer == 0 or trace.weights is not None))
+        for batch in loaded.batcher(Corpus.of([])).batches(examples, 8):
+            found |= dict(zip(batch.ids, loaded.answer(batch, look), strict=True))
+    assert_same(found, expected)
+    assert all(seen)
+
+
 def decoder(named: int | None = None) -> PreTrainedModel:
     found: PreTrainedModel = SUPPORTED["built"]("gpt2")
     found.config.pad_token_id = named
@@ -197,6 +232,10 @@ def test_texts_that_leave_no_token_to_pad_with_are_read_by_their_length(pad: int
         (
             "padded with another token than the tokenizer's",
             "names the padding token 0 and its tokenizer 4; texts are padded with 0",
+        ),
+        (
+            "padded with the unknown token",
+            "stands for unknown words too; in a text that ends in them the class is read at the token before",
         ),
         ("a padding token that the model does not have", "names the padding token 500, which it does not have"),
     ],

@@ -144,7 +144,15 @@ def ambiguities(reading: Reading, module: PreTrainedModel, tokenizer: PreTrained
             f"{name} names the padding token {reading.pad} and its tokenizer {tokenizer.pad_token_id}; texts are padded with "
             f"{reading.pad}, and the class is read at the last other token, as transformers does for one text alone"
         )
-    if tokenizer("a")["input_ids"][-1:] == [reading.pad]:
+    unknown = tokenizer.unk_token_id
+    if unknown == reading.pad and unknown not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
+        yield (
+            f"the padding token of {name} stands for unknown words too; in a text that ends in them the class is read at the "
+            "token before, as transformers does for one text alone"
+        )
+    encoded = tokenizer("a")
+    # What the tokenizer adds is of no text, unlike an unknown word.
+    if encoded["input_ids"][-1:] == [reading.pad] and encoded.sequence_ids()[-1] is None:
         yield (
             f"the tokenizer of {name} ends every text with the padding token; the class is read at the token before it, as "
             "transformers does for one text alone"

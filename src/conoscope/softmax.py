@@ -114,13 +114,15 @@ class Following(TorchFunctionMode):
             if softmax is not None and not softmax.met and self._is_map(weights):
                 self._mixed(softmax, (weights, axes), values, (result, letters))
                 return
-        if self._is_map(result):
-            self._pairs[result] = self._scored(left, right, letters)
+        if self._is_map(result) and (pair := self._scored(left, right, letters)) is not None:
+            self._pairs[result] = pair
 
     def _mixed(self, softmax: _Softmax, weights: Term, values: Term, context: Term) -> None:
-        softmax.met = True
         *heads, query, key = list(weights[1])
-        (width,) = set(values[1]) - set(weights[1])
+        width = _width([*heads, key], values, [*heads, query], context)
+        if width is None:
+            return
+        softmax.met = True
         queries, keys = softmax.pair or (None, None)
         value = self._by_head(_arranged(values, [*heads, key, width]))
         # A copy, since some models add to it in place (Nyströmformer).
@@ -128,10 +130,13 @@ class Following(TorchFunctionMode):
         self.tell(Followed(Attended(queries, keys, value, mixed), self._by_head(weights[0]), softmax.scores))
 
     def _scored(self, left: Term, right: Term, letters: str) -> Pair | None:
-        """Queries and keys of a product: the factors with its last two axes, without their scale."""
+        """Queries and keys of a product: the factors with its last two axes, without their scale; None where the factors are
+        no vectors by head, one for each query and one for each key (what XLNet adds for the two texts of a pair)."""
         *heads, query, key = list(letters)
-        (width,) = (set(left[1]) & set(right[1])) - set(letters)
         queries, keys = (left, right) if query in left[1] else (right, left)
+        width = _width([*heads, query], queries, [*heads, key], keys)
+        if width is None:
+            return None
         return self._side(queries, [*heads, query, width]), self._side(keys, [*heads, key, width])
 
     def _side(self, term: Term, order: list[str]) -> Tensor:
@@ -164,6 +169,13 @@ def _terms(args: tuple[Any, ...], given: list[Tensor], result: Tensor) -> tuple[
         return None
     first, second, third = zip((*given, result), letters, strict=True)
     return first, second, third
+
+
+def _width(axes: list[str], term: Term, other_axes: list[str], other: Term) -> str | None:
+    """The letter of the one axis that both terms have beside these axes; None where they have others, or lack one."""
+    beside, beside_other = set(term[1]) - set(axes), set(other[1]) - set(other_axes)
+    whole = len(term[1]) == len(axes) + 1 and len(other[1]) == len(other_axes) + 1
+    return next(iter(beside)) if whole and beside == beside_other and len(beside) == 1 else None
 
 
 def _arranged(term: Term, order: list[str]) -> Tensor:

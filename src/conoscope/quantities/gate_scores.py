@@ -192,8 +192,8 @@ def _cells(kept: Kept, special: Bool[Tensor, "n all"]) -> dict[str, Float[Tensor
 def _first_share(x: Float[Tensor, "n h t t"], vectors: int = 8, rounds: int = 1, steps: int = 4) -> Float[Tensor, "n h"]:
     """The first singular value squared, of the sum of all squared: by subspace iteration from fixed vectors."""
     x = x / torch.linalg.matrix_norm(x, keepdim=True)
-    angle = torch.arange(1, x.shape[-1] + 1, device=x.device)[:, None] * torch.arange(vectors, device=x.device)
-    basis = (0.7 * angle).cos().to(x.dtype).expand(*x.shape[:2], -1, -1)
+    places, numbers = (torch.arange(size, device=x.device, dtype=x.dtype) for size in (x.shape[-1] + 1, vectors))
+    basis = (0.7 * (places[1:, None] * numbers)).cos().expand(*x.shape[:2], -1, -1)
     for _ in range(rounds):
         for _ in range(steps):
             basis = x @ (x.mT @ basis)
