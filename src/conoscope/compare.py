@@ -81,14 +81,14 @@ def predictions(
     if not model.labels:
         raise ModelError(f"{model.name} is no classifier; give a model that was trained on labels")
     numbers = {number: corpus.labels.index(label) for label, number in model.label_numbers(corpus).items()}
-    examples = [replace(e, id=str(place)) for place, e in enumerate(e for e in corpus if e.label is not None)]
+    examples = [example for example in corpus if example.label is not None]
     if not examples:
         raise CorpusError(f"{corpus} has no labelled example to compare models by; give another")
     predicted, true = (np.zeros(len(examples), dtype=np.int64) for _ in range(2))
     with Progress(len(examples), progress, "predicted") as bar:
         for batch in model.batcher(corpus).batches(examples, batch_size):
             logits = model.answer(batch)
-            places = [int(name) for name in batch.ids]
+            places = batch.place.numpy() - 1
             known = torch.tensor(sorted(numbers), device=logits.device)
             predicted[places] = [numbers[number] for number in known[logits[:, known].argmax(-1)].tolist()]
             true[places] = [numbers[number] for number in batch.label.tolist()]
