@@ -17,6 +17,7 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.resampling import INTERVAL, weightings, weightings_within
 from conoscope.scores import macro_f1, mean_f1
 from conoscope.terminal import Progress
+from conoscope.textfiles import readable
 from conoscope.writing import write_text
 
 RESAMPLES = 2000
@@ -69,7 +70,7 @@ def compare(
     loaded = [load_model(model, device=device) for model in models]
     found = [predictions(model, corpus, batch_size, progress) for model in loaded]
     true = found[0][1]
-    names = [model.name for model in loaded]
+    names = [readable(model.name) for model in loaded]
     tables = _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))
     return replace(tables, notes=tuple(note for model in loaded for note in model.notes))
 

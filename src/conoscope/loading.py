@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from jaxtyping import Bool, Float
@@ -28,6 +29,7 @@ from conoscope.passing import answer_of, watched, within_memory
 from conoscope.placing import device_of, dtype_of, refuse_elsewhere
 from conoscope.reading import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.textfiles import is_there
+from conoscope.writing import is_spelt
 
 LONGEST = 1 << 20
 """A tokenizer that knows no limit reports some huge number; a longer input than this one is not a text."""
@@ -187,12 +189,23 @@ def _from_pretrained(
         if not module._supports_attention_backend and module.config._attn_implementation != "eager":
             # It has an attention of its own for SDPA, which cannot be seen into (Falcon).
             module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **how)
-        tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
+        tokenizer = tokenizer or load_tokenizer(name, trust)
     except Exception as error:  # a folder of somebody else's files can break in any way
         raise unloadable(name, error) from error
     refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
     _cast(module, dtype)
     return module, tokenizer
+
+
+def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or a Hub id."""
+    if is_spelt(name):
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+    # It takes names in UTF-8 alone, and an ASCII locale reads others: a link to the folder has a plain one.
+    with TemporaryDirectory(prefix="conoscope-") as plain:
+        link = Path(plain) / "model"
+        link.symlink_to(Path(name).absolute(), target_is_directory=True)
+        return AutoTokenizer.from_pretrained(str(link), trust_remote_code=trust_remote_code)
 
 
 def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:

@@ -80,7 +80,7 @@ class Asked:
     options: Mapping[str, str]
 
     def scores(self, passed: Passed) -> Float[Tensor, "b t"]:
-        """One score for each token; NaN on pads. Refused where a token's own is no number: slopes overflow where answers do not."""
+        """One score for each token; NaN on pads. Refused where one is no number: slopes overflow where answers do not."""
         found, real = self.method.compute(passed, **self.options), passed.batch.real
         sound = (found.isfinite() | ~real).all(-1)
         if not bool(sound.all()):

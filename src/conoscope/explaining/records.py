@@ -23,6 +23,7 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.options import refuse_twice
 from conoscope.pooling import chosen_pool
 from conoscope.terminal import Progress, printable
+from conoscope.textfiles import readable
 from conoscope.writing import atomic_text
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
@@ -158,7 +159,7 @@ def _of_batch(
     seen = seen_words(passed.batch, max(counts))
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
         scores = {name: rows[row] for name, rows in by_map.items()}
-        yield Explanation(example, said[row], seen[row, :count], scores, loaded.name)
+        yield Explanation(example, said[row], seen[row, :count], scores, readable(loaded.name))
 
 
 def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:
