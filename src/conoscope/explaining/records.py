@@ -20,6 +20,7 @@ from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
+from conoscope.markup import cut
 from conoscope.options import refuse_twice
 from conoscope.pooling import chosen_pool
 from conoscope.terminal import Progress, printable
@@ -90,13 +91,13 @@ class Explanation:
 
     def __str__(self) -> str:
         """A line for each word, a column for each map."""
-        words = [printable(word) for word in self.example.words]
+        words = [cut(printable(word)) for word in self.example.words]
         widths = [max(len(name), 7) for name in self.maps]
         left = max((len(word) for word in words), default=0)
         head = "  ".join((" " * left, *(name.rjust(width) for name, width in zip(self.maps, widths, strict=True))))
         rows = zip(words, *self.maps.values(), strict=True)
         lines = ("  ".join((word.ljust(left), *map(_cell, scores, widths))) for word, *scores in rows)
-        said = "" if self.predicted is None else f"\npredicted: {printable(self.predicted)}"
+        said = "" if self.predicted is None else f"\npredicted: {cut(printable(self.predicted))}"
         return "\n".join((head, *lines)) + said
 
 
