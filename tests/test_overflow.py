@@ -4,7 +4,7 @@ Which of NaN and infinity an overflow becomes depends on the processor, so both 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import cycle
@@ -23,8 +23,10 @@ from commands import refusal
 from conoscope.callback import GeometryCallback, geometry
 from conoscope.calls import is_sum
 from conoscope.capture import Capture, _random_batch
+from conoscope.compare import compare
 from conoscope.corpora import Corpus, Example
 from conoscope.errors import OverflowedError
+from conoscope.explaining import Erasing, Judging, explain, faithfulness, plausibility
 from conoscope.loading import LoadedModel, load_model
 from conoscope.maps import maps_of
 from conoscope.measures import CATALOGUE, request
@@ -138,6 +140,55 @@ def test_nan_and_infinity_are_refused_whichever_module_returns_them(name: str, e
             assert refuses(model, EVERY), (place, bad, passing)
         finally:
             handle.remove()
+
+
+MARKED = Corpus.of([replace(example, rationale=(True,) * len(example.words)) for example in TEXTS], "marked")
+RUNNERS: dict[str, Callable[[LoadedModel], object]] = {
+    "measure": lambda model: measure(model, TEXTS, ["sim"]),
+    "compare": lambda model: compare([model], TEXTS),
+    "attention": lambda model: list(explain(model, TEXTS, ["attention"])),
+    "gradient": lambda model: list(explain(model, TEXTS, ["gradient"])),
+    "plausibility": lambda model: plausibility(MARKED, model, ["gradient"], judging=Judging(resamples=2)),
+    "faithfulness": lambda model: faithfulness(model, TEXTS, ["random"], erasing=Erasing(resamples=2)),
+}
+"""All who run texts through a model; those without weights of attention run it as transformers does."""
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("every", [True, False], ids=["everywhere", "at one token"])
+def test_all_who_run_a_model_refuse_the_same(runner: str, name: str, every: bool) -> None:
+    """SDPA makes numbers out of queries that are NaN, and a token that is not read reaches no answer."""
+    model = loaded(name)
+    RUNNERS[runner](model)
+    for (place, part), bad in zip(linear_maps(model.module).items(), cycle(BAD), strict=False):
+        handle = spoiling(part, bad, 0, every)
+        try:
+            with pytest.raises(OverflowedError, match=r"with NaN or infinity in torch.float32; try --dtype float64") as refused:
+                RUNNERS[runner](model)
+            assert "\n" not in str(refused.value), place
+        finally:
+            handle.remove()
+
+
+def test_a_text_is_told_by_its_own_name() -> None:
+    model = loaded("bert")
+    table = model.module.get_input_embeddings().weight
+    with torch.no_grad():
+        table[model.tokenizer.convert_tokens_to_ids("loved")] = torch.finfo(table.dtype).max
+    named = [replace(example, id=f"letter {number}") for number, example in enumerate(TEXTS)]
+    with pytest.raises(OverflowedError, match="answers letter 1 with NaN"):
+        compare([model], Corpus.of(named, "letters"))
+
+
+def test_slopes_that_overflow_are_refused_where_the_answer_does_not() -> None:
+    model = loaded("bert")
+    dense = model.module.bert.encoder.layer[0].output.dense
+    handle = dense.register_full_backward_hook(lambda module, wanted, given: (wanted[0] * math.inf,))
+    compare([model], TEXTS)
+    with pytest.raises(OverflowedError, match="gradient of BertForSequenceClassification answers overflow:"):
+        list(explain(model, TEXTS, ["attention", "gradient"]))
+    handle.remove()
 
 
 def passes(model: LoadedModel, measures: list[str]) -> int:

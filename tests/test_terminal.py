@@ -12,6 +12,7 @@ import pytest
 import conoscope
 from conoscope.arguments import COMMANDS
 from conoscope.cli import main
+from conoscope.loading import LoadedModel
 from conoscope.terminal import printable, say
 
 STEERING = "a\x1b[31mred\u202e\x07\x9b2J"
@@ -155,3 +156,33 @@ def test_the_parser_of_arguments_repeats_nothing_that_steers(arguments: list[str
     with pytest.raises(SystemExit):
         main([*arguments, "x" * 100_000, "y" * 100_000])
     assert len(capsys.readouterr().err) < 10_000
+
+
+LONG = "x" * 50_000
+
+
+def test_no_command_prints_the_whole_of_a_long_name(
+    pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts, model, out = tmp_path / "texts.csv", tmp_path / "model", tmp_path / "out"
+    texts.write_text(f"text,label\nthe soup was cold,{LONG}\n{LONG},{LONG}2\ngood wine,{LONG}\n", encoding="utf-8")
+    pure.module.save_pretrained(model)
+    pure.tokenizer.save_pretrained(model)
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    named = {"id2label": {"0": LONG, "1": f"{LONG}2"}, "label2id": {LONG: 0, f"{LONG}2": 1}}
+    (model / "config.json").write_text(json.dumps({**config, **named}), encoding="utf-8")
+    for arguments in (
+        ["measure", model, texts, "-o", out, "-m", "class_cones", "-m", "gates", "--kind", f"{LONG}=soup", "-m", "mixing"],
+        ["corpus", texts],
+        ["compare", model, "--corpus", texts],
+        ["explain", model, "--words", LONG, "--map", "attention"],
+        ["faithfulness", model, texts, "--map", "attention", "--resamples", "2"],
+        ["train", texts, "-o", tmp_path / "trained", "--epochs", "1", "--layers", "1", "--width", "8"],
+        ["report", f"{LONG}={out}", "-o", tmp_path / "page.html", "--title", LONG],
+        ["figure", "class-cones", out, "-o", tmp_path / "figure.svg"],
+        ["gates", out],
+    ):
+        assert main([str(argument) for argument in arguments]) in (0, 2)
+        said = capsys.readouterr()
+        assert len(said.out + said.err) < 40_000, arguments[0]
+        assert not steers(said.out + said.err)

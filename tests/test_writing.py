@@ -3,10 +3,13 @@
 import ast
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -211,19 +214,31 @@ def test_what_a_torn_checkpoint_leaves_says_what_to_do(
 
 
 COMMANDS = """
-measure {model} café.csv --label label -o résultats -m sim -m class_cones -m norms -m self_sim
+measure {model} café.csv --label label -o résultats -m sim -m class_cones -m norms -m self_sim -m gates
 measure {model} café.csv --label label -o teil-ä1 -m sim --shard 1/2
 measure {model} café.csv --label label -o teil-ä2 -m sim --shard 2/2
 merge teil-ä1 teil-ä2 -o zusammengefügt
-report résultats -o bericht-ß.html --title Überschrift
 figure sim résultats -o bild-ß.svg
 figure sim résultats -o bild-ß.html
+figure sim résultats -o bild-ß.json
+figure sim résultats -o bild-ß.pdf
+figure sim résultats -o bild-ß.png
 compare {model} {model} --corpus café.csv --label label -o vergleich-ß.csv
-explain {model} café.csv --label label -o erklärung.jsonl --map attention
+explain {model} café.parquet --label label -o erklärung.jsonl --map attention
 explain {model} --words soupé --map attention
+plausibility café.parquet --label label --rationale raisön --model {model} --map attention --resamples 2 -o plaü
+plausibility café.parquet --rationale raisön --scores erklärung.jsonl --resamples 2 -o plaü-2
+faithfulness {model} café.csv --map random --resamples 2 -o faïth
+report avant-é=résultats plaü faïth -o bericht-ß.html --title Überschrift
+reproduce fosse-table-1 --record rekörd.json --page seité.md
+gates résultats
 corpus café.csv --label label
+corpus café.parquet --label label
 train café.csv --label label -o trained --layers 1 --width 8 --heads 1 --epochs 1
 measure trained café.csv --label label -m sim
+measure modèle café.csv --label label -m sim -o von-modèle
+compare modèle --corpus café.csv --label label -o scores-é.csv
+train café.csv --label label --from modèle -o trained-again --epochs 1
 """
 RUN = """
 import json, sys
@@ -249,6 +264,15 @@ def test_everything_runs_in_an_ascii_locale(model: Path, tmp_path: Path) -> None
     ]
     rows = "\n".join(f"{number} {text}" for number, text in enumerate(few * 10))
     write_text(tmp_path / here("café.csv"), f"text,label\n{rows}\n")
+    pd.DataFrame(
+        {
+            "text": [line.split(",")[0] for line in few],
+            "label": [line.split(",")[1] for line in few],
+            "raisön": [[1] + [0] * line.count(" ") for line in few],
+        }
+    ).to_parquet(tmp_path / "plain.parquet")
+    (tmp_path / "plain.parquet").rename(tmp_path / here("café.parquet"))
+    shutil.copy(ROOT / "results" / "fosse-table-1.json", tmp_path / here("rekörd.json"))
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     named = {**config, "id2label": {"0": "négative", "1": "pösitive"}, "label2id": {"négative": 0, "pösitive": 1}}
     own = tmp_path / "model"
@@ -256,6 +280,7 @@ def test_everything_runs_in_an_ascii_locale(model: Path, tmp_path: Path) -> None
     for path in model.iterdir():
         (own / path.name).write_bytes(path.read_bytes())
     write_text(own / "config.json", json.dumps(named, ensure_ascii=False))
+    shutil.copytree(own, tmp_path / here("modèle"))
     commands = [line.format(model=own).split() for line in COMMANDS.split("\n") if line]
     # As a shell in that locale would hand the names over: byte by byte.
     raw = [[word.encode().decode("ascii", "surrogateescape") for word in command] for command in commands]
@@ -268,14 +293,20 @@ def test_everything_runs_in_an_ascii_locale(model: Path, tmp_path: Path) -> None
     assert r"n\xe9gative" in done.stdout.decode("ascii")
     for path in tmp_path.rglob("*"):
         if path.is_file() and path.suffix in (".json", ".csv", ".md", ".html", ".svg", ".jsonl"):
-            path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
+            # A name that the locale could not read is written as what it is; what is read again may be as it was given.
+            assert path.name == "training.json" or not re.search(r"\\\\?udc[0-9a-f]{2}", text), path.name
     found = json.loads((tmp_path / here("résultats") / "provenance.json").read_text(encoding="utf-8"))
     assert found["corpus"]["name"] == "café.csv"
     assert found["model"]["labels"] == ["négative", "pösitive"]
     assert "café.csv" in found["command"]
     assert set(pd.read_csv(tmp_path / here("résultats") / "class_cones.csv")["class"].dropna()) == {"négative", "pösitive"}
     assert "冷たい" in (tmp_path / here("erklärung.jsonl")).read_text(encoding="utf-8")
-    assert "Überschrift" in (tmp_path / here("bericht-ß.html")).read_text(encoding="utf-8")
+    page = (tmp_path / here("bericht-ß.html")).read_text(encoding="utf-8")
+    assert all(name in page for name in ("Überschrift", "avant-é", "résultats", "faïth"))
+    for link in re.findall(r"\]\(([^)]+svg)\)", (tmp_path / here("seité.md")).read_text(encoding="utf-8")):
+        assert (tmp_path / here(unquote(link))).is_file()
+    assert set(pd.read_csv(tmp_path / here("scores-é.csv"))["model"]) == {"modèle"}
 
 
 def test_a_folder_that_no_tokenizer_can_be_saved_under_is_refused_before_training(tmp_path: Path) -> None:

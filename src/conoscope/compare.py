@@ -17,6 +17,7 @@ from conoscope.loading import LoadedModel, load_model
 from conoscope.resampling import INTERVAL, weightings, weightings_within
 from conoscope.scores import macro_f1, mean_f1
 from conoscope.terminal import Progress
+from conoscope.textfiles import readable
 from conoscope.writing import write_text
 
 RESAMPLES = 2000
@@ -69,7 +70,7 @@ def compare(
     loaded = [load_model(model, device=device) for model in models]
     found = [predictions(model, corpus, batch_size, progress) for model in loaded]
     true = found[0][1]
-    names = [model.name for model in loaded]
+    names = [readable(model.name) for model in loaded]
     tables = _tables(names, np.stack([predicted for predicted, _ in found]), true, len(corpus.labels))
     return replace(tables, notes=tuple(note for model in loaded for note in model.notes))
 
@@ -81,14 +82,14 @@ def predictions(
     if not model.labels:
         raise ModelError(f"{model.name} is no classifier; give a model that was trained on labels")
     numbers = {number: corpus.labels.index(label) for label, number in model.label_numbers(corpus).items()}
-    examples = [replace(e, id=str(place)) for place, e in enumerate(e for e in corpus if e.label is not None)]
+    examples = [example for example in corpus if example.label is not None]
     if not examples:
         raise CorpusError(f"{corpus} has no labelled example to compare models by; give another")
     predicted, true = (np.zeros(len(examples), dtype=np.int64) for _ in range(2))
     with Progress(len(examples), progress, "predicted") as bar:
         for batch in model.batcher(corpus).batches(examples, batch_size):
             logits = model.answer(batch)
-            places = [int(name) for name in batch.ids]
+            places = batch.place.numpy() - 1
             known = torch.tensor(sorted(numbers), device=logits.device)
             predicted[places] = [numbers[number] for number in known[logits[:, known].argmax(-1)].tolist()]
             true[places] = [numbers[number] for number in batch.label.tolist()]

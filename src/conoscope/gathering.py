@@ -13,7 +13,7 @@ from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.result import Result, read_provenance
-from conoscope.textfiles import is_there
+from conoscope.textfiles import is_there, readable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def _given_name(source: Source) -> tuple[str, Source]:
     if isinstance(source, str) and not (is_there(Path(source)) or is_there(Path(source), folder=True)):
         name, equals, path = source.partition("=")
         if equals and "/" not in name:
-            return name, path
+            return readable(name), path
     return "", source
 
 
@@ -91,22 +91,28 @@ def _run(source: Source) -> Run:
         frame = read_explanations(where)
         models = frame["model"].dropna().unique()
         of = {"model": {"name": models[0]}} if len(models) == 1 else {}
-        return Run("", str(where), of, {"explanations": frame.drop(columns="model")})
+        return Run("", readable(str(where)), of, {"explanations": frame.drop(columns="model")})
     provenance = read_provenance(where)
     if (where / "tally.json").is_file():
-        return Run("", str(where), provenance, Result.load(where).tables)
-    return Run("", str(where), provenance, _judged_tables(where))
+        return Run("", readable(str(where)), provenance, Result.load(where).tables)
+    return Run("", readable(str(where)), provenance, _judged_tables(where))
 
 
 def _judged_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
-    import pandas as pd
-
-    tables = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+    tables = {path.stem: _read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
     if not tables:
         raise OutputError(
             f"{folder} holds no tables; expected a folder written by conoscope measure, plausibility or faithfulness"
         )
     return tables
+
+
+def _read_parquet(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    # Opened here: Arrow takes names in UTF-8 alone, and an ASCII locale reads others.
+    with path.open("rb") as file:
+        return pd.read_parquet(file)
 
 
 def read_explanations(path: Path) -> "pd.DataFrame":

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
@@ -24,10 +25,11 @@ from conoscope.batches import Batch, Batcher, Known
 from conoscope.corpora.base import Corpus
 from conoscope.errors import ModelError, OverflowedError, one_of
 from conoscope.labels import distinct, matched
-from conoscope.passing import answer_of, within_memory
+from conoscope.passing import answer_of, watched, within_memory
 from conoscope.placing import device_of, dtype_of, refuse_elsewhere
 from conoscope.reading import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.textfiles import is_there
+from conoscope.writing import is_spelt
 
 LONGEST = 1 << 20
 """A tokenizer that knows no limit reports some huge number; a longer input than this one is not a text."""
@@ -82,12 +84,22 @@ class LoadedModel:
 
     def answer(self, batch: Batch, run: Callable[[Batch], Tensor] | None = None) -> Float[Tensor, "..."]:
         """The logits of a batch, or the last hidden states of a model that has none, by a plain pass or by another (`run`: one
-        under capture); refused where they do not fit into memory or are no numbers."""
+        under capture); refused where they do not fit into memory, or where the model overflows, in the answer or on its way."""
         moved = batch.to(self.device)
         with torch.no_grad(), within_memory(moved):
-            found = answer_of(self.module, moved) if run is None else run(moved)
+            found = self._plain(moved) if run is None else run(moved)
         self.refuse_infinite(found, moved)
         return found
+
+    def _plain(self, batch: Batch) -> Float[Tensor, "..."]:
+        with watched(self.module, batch) as sound:
+            found = answer_of(self.module, batch)
+        self._refuse_unsound(torch.stack(sound).all(0) if sound else torch.ones_like(batch.place, dtype=torch.bool), batch)
+        return found
+
+    def _refuse_unsound(self, sound: Bool[Tensor, " b"], batch: Batch) -> None:
+        if not bool(sound.all()):
+            raise OverflowedError.of(self.name, batch.ids[int((~sound).nonzero()[0])], self.module.dtype)
 
     def _refuse_failing(self) -> None:
         fails, name = self.reading.fails, str(self.module.dtype).removeprefix("torch.")
@@ -105,9 +117,7 @@ class LoadedModel:
     def refuse_infinite(self, answer: Tensor, batch: Batch) -> None:
         """An answer that is no number tells of overflow: whatever is read from such a pass would be made up."""
         finite = answer.isfinite().flatten(1) if answer.ndim == 2 else answer.isfinite().all(-1) | ~batch.real.to(answer.device)
-        if not bool(finite.all()):
-            example = batch.ids[int((~finite).any(-1).nonzero()[0])]
-            raise OverflowedError.of(self.name, example, self.module.dtype)
+        self._refuse_unsound(finite.all(-1), batch)
 
     def digest(self) -> str:
         """A hash of every weight and its name, of the configuration and of the tokenizer."""
@@ -179,12 +189,23 @@ def _from_pretrained(
         if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
             # It has an attention of its own for SDPA, which cannot be seen into (Falcon).
             module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **how)
-        tokenizer = tokenizer or AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
+        tokenizer = tokenizer or load_tokenizer(name, trust)
     except Exception as error:  # a folder of somebody else's files can break in any way
         raise unloadable(name, error) from error
     refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
     _cast(module, dtype)
     return module, tokenizer
+
+
+def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or a Hub id."""
+    if is_spelt(name):
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+    # It takes names in UTF-8 alone, and an ASCII locale reads others: a link to the folder has a plain one.
+    with TemporaryDirectory(prefix="conoscope-") as plain:
+        link = Path(plain) / "model"
+        link.symlink_to(Path(name).absolute(), target_is_directory=True)
+        return AutoTokenizer.from_pretrained(str(link), trust_remote_code=trust_remote_code)
 
 
 def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:

@@ -16,6 +16,7 @@ from conoscope import __version__
 from conoscope.errors import MeasureError, OutputError, one_of
 from conoscope.joining import differences, joined, shard_number
 from conoscope.kinds import KINDS
+from conoscope.markup import cut
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.showing import measured, shown
 from conoscope.statistics import Statistic
@@ -283,7 +284,7 @@ def _summarized(name: str, frame: "pd.DataFrame") -> str:
     keys = ["site", *columns[columns.index("head") + 1 : columns.index("value")]]
     of = frame["head"].isna().map({True: "whole", False: "mean over heads"})
     wide = frame.assign(of=of).groupby([*keys, "of", "layer"], sort=False)["value"].mean().unstack("layer").sort_index(axis=1)
-    shown = wide.head(SHOWN)
+    shown = wide.head(SHOWN).rename(index=lambda name: cut(name) if isinstance(name, str) else name)
     more = f"\n... and {len(wide) - SHOWN} more rows" if len(wide) > SHOWN else ""
     lines = shown.to_string(float_format="{:.3f}".format, na_rep="").split("\n")
     return "\n".join((f"{name}, by layer", *map(printable, lines))) + more

@@ -7,13 +7,12 @@ from torch import nn
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
-    AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from conoscope.errors import ModelError
-from conoscope.loading import ready, refuse_broken, refuse_incomplete, unloadable
+from conoscope.loading import load_tokenizer, ready, refuse_broken, refuse_incomplete, unloadable
 from conoscope.reading import known_ids, named_pad
 
 
@@ -28,7 +27,7 @@ def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
         config.update({"num_labels": len(labels), **asked, **plain})
         how = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
         module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **how)
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = load_tokenizer(name)
     except Exception as error:  # a folder of somebody else's files can break in any way
         raise unloadable(name, error) from error
     if config.is_encoder_decoder:

@@ -9,6 +9,7 @@ import pandas as pd
 from conoscope.bounds import COUNT, POSITIVE, check, named
 from conoscope.corpora import CORPORA, Columns, Corpus, Example, every_split
 from conoscope.describe import Description, describe
+from conoscope.markup import cut
 from conoscope.terminal import printable
 from conoscope.vectors import load_vectors
 
@@ -104,7 +105,9 @@ def _balance(described: Sequence[Description]) -> str:
     columns = {
         _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
     }
-    return pd.DataFrame({"label": [printable(label) for label in labels], **columns}).to_string(index=False) if labels else ""
+    return (
+        pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
+    )
 
 
 def _notes(described: Sequence[Description]) -> str:

@@ -87,7 +87,8 @@ def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | Non
             trainer.remove_callback(_EpochLines)
             scores = {name: _scores(trainer.evaluate(rows), learned.labels) for name, rows in data.items() if name != "train"}
         if not all(math.isfinite(score["loss"]) for score in scores.values()):
-            raise ModelError(f"training ran off to infinity at a learning rate of {chosen.rate:g}; lower --lr")
+            other = "" if chosen.checkpoint is None else ", or give another checkpoint: this one may overflow by itself"
+            raise ModelError(f"training ran off to infinity at a learning rate of {chosen.rate:g}; lower --lr{other}")
         trained = Trained(Path(out), round(trainer.state.epoch or 0), scores)
         _write(trained, (model, tokenizer), data, (checkpoints, chosen))
     return trained

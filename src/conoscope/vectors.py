@@ -68,7 +68,8 @@ def _of_package(name: str, words: Sequence[str] | None) -> WordVectors:
     if package is None or not package.submodule_search_locations:
         raise DataError(f"the package {name} is not installed; pip install {name}")
     folder = Path(package.submodule_search_locations[0])
-    known: list[str] = pq.read_table(folder / index).column(0).to_pylist()
+    with (folder / index).open("rb") as file:
+        known: list[str] = pq.read_table(file).column(0).to_pylist()
     if words is None:
         whole = np.load(folder / vectors, allow_pickle=False).astype(np.float32, copy=False)
         return WordVectors(known, whole, np.ones(len(known), dtype=bool))

@@ -86,9 +86,17 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
+def is_spelt(path: str | Path) -> bool:
+    """Whether the locale reads the name of a file as UTF-8 would."""
+    try:
+        return str(path) == os.fsencode(path).decode("utf-8")
+    except UnicodeError:
+        return False
+
+
 def refuse_unspelt(folder: Path) -> None:
     """Refuse a folder whose name a tokenizer could not be saved under: it takes UTF-8, and an ASCII locale has none."""
-    if str(folder) != os.fsencode(folder).decode("utf-8", "replace"):
+    if not is_spelt(folder):
         raise OutputError(f"no tokenizer can be saved under {folder} in this locale; give -o a plain name, or set PYTHONUTF8=1")
 
 

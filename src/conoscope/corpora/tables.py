@@ -95,7 +95,8 @@ def _parquet(path: Path, _: Notes) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        # Opened here: Arrow takes names in UTF-8 alone, and an ASCII locale reads others.
+        with path.open("rb") as opened, pq.ParquetFile(opened) as file:
             number = 0
             for batch in file.iter_batches(batch_size=1024):
                 for row in batch.to_pylist():

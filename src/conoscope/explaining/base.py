@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from conoscope.batches import Batch
-from conoscope.errors import MeasureError, one_of
+from conoscope.errors import MeasureError, OverflowedError, one_of
 from conoscope.options import options_of, read_options
 
 
@@ -80,8 +80,13 @@ class Asked:
     options: Mapping[str, str]
 
     def scores(self, passed: Passed) -> Float[Tensor, "b t"]:
-        """One score for each token; NaN on pads."""
-        return self.method.compute(passed, **self.options).masked_fill(~passed.batch.real, math.nan)
+        """One score for each token; NaN on pads. Refused where one is no number: slopes overflow where answers do not."""
+        found, real = self.method.compute(passed, **self.options), passed.batch.real
+        sound = (found.isfinite() | ~real).all(-1)
+        if not bool(sound.all()):
+            which, example = f"{self.name} of {type(passed.module).__name__}", passed.batch.ids[int((~sound).nonzero()[0])]
+            raise OverflowedError.of(which, example, passed.module.dtype)
+        return found.masked_fill(~real, math.nan)
 
 
 def asked(text: str) -> Asked:

@@ -16,7 +16,7 @@ from conoscope.pooling import Pool
 from conoscope.provenance import command, of_corpus, of_model
 from conoscope.result import claim, versions, write_provenance, write_tables
 from conoscope.terminal import printable
-from conoscope.textfiles import told
+from conoscope.textfiles import readable, told
 
 
 @dataclass(frozen=True)
@@ -103,4 +103,4 @@ def provenance_of(
 def fingerprint(path: Path) -> str:
     """The name of a file and a hash of what is in it."""
     with told(path), path.open("rb") as file:
-        return f"{path.name} sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"
+        return f"{readable(path.name)} sha256 {hashlib.file_digest(file, 'sha256').hexdigest()}"

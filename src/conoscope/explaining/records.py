@@ -20,9 +20,11 @@ from conoscope.explaining.base import Asked, Passed, asked
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 from conoscope.loading import LoadedModel, load_model
+from conoscope.markup import cut
 from conoscope.options import refuse_twice
 from conoscope.pooling import chosen_pool
 from conoscope.terminal import Progress, printable
+from conoscope.textfiles import readable
 from conoscope.writing import atomic_text
 
 DEFAULT_MAPS = ("attention", "norms", "rollout")
@@ -89,13 +91,13 @@ class Explanation:
 
     def __str__(self) -> str:
         """A line for each word, a column for each map."""
-        words = [printable(word) for word in self.example.words]
+        words = [cut(printable(word)) for word in self.example.words]
         widths = [max(len(name), 7) for name in self.maps]
         left = max((len(word) for word in words), default=0)
         head = "  ".join((" " * left, *(name.rjust(width) for name, width in zip(self.maps, widths, strict=True))))
         rows = zip(words, *self.maps.values(), strict=True)
         lines = ("  ".join((word.ljust(left), *map(_cell, scores, widths))) for word, *scores in rows)
-        said = "" if self.predicted is None else f"\npredicted: {printable(self.predicted)}"
+        said = "" if self.predicted is None else f"\npredicted: {cut(printable(self.predicted))}"
         return "\n".join((head, *lines)) + said
 
 
@@ -158,7 +160,7 @@ def _of_batch(
     seen = seen_words(passed.batch, max(counts))
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
         scores = {name: rows[row] for name, rows in by_map.items()}
-        yield Explanation(example, said[row], seen[row, :count], scores, loaded.name)
+        yield Explanation(example, said[row], seen[row, :count], scores, readable(loaded.name))
 
 
 def predicted_labels(passed: Passed, labels: Sequence[str]) -> list[str | None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from conoscope.errors import OutputError
 from conoscope.figures import FIGURES, save
@@ -9,6 +10,7 @@ from conoscope.studies.base import TAGS
 from conoscope.studies.records import Record, tables_of
 from conoscope.studies.reproducing import study_of
 from conoscope.studies.telling import CASE_HEAD, HEAD, MEANS_HEAD, case_cells, cells, mean_cells
+from conoscope.textfiles import readable
 from conoscope.writing import write_text
 
 DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
@@ -43,7 +45,7 @@ def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
     yield from [meaning, ""] if meaning else []
     yield from _table(("claim", "statement", "holds?"), [(c["name"], c["statement"], c["answer"]) for c in record["claims"]])
     for name in figures:
-        yield from (f"![{DRAWN[name]}]({stem}-{name}.svg)", "")
+        yield from (f"![{DRAWN[name]}]({quote(readable(stem))}-{name}.svg)", "")
     for claim in record["claims"]:
         yield from (f"**{claim['name']}.** {claim['statement']} Above {claim['bound']:g}:", "")
         yield from _table(("case", *CASE_HEAD[1:]), [case_cells(case) for case in claim["cases"]])
