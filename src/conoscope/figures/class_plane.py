@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, Tables, figure, name_of, noted, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
+from conoscope.figures.classes import class_order
 from conoscope.figures.marks import colours_of, cut, shapes_of, shown
 from conoscope.figures.theme import GREY
 
@@ -53,7 +54,8 @@ def class_plane_means(tables: Tables) -> Chart | None:
 
     As the plane of the directions along which examples differ most, but in the directions along which the means of their classes
     do; of two classes the second is that in which examples differ most across the first. It is the kindest view: directions are
-    chosen by the labels, so that of few examples classes lie apart by accident too. Both axes of a panel have one scale.
+    chosen by the labels, so that of few examples classes lie apart by accident too. Both axes of a panel have one scale; a header
+    says how much of the variance the plane holds.
     """
     return _plane(tables, "means")
 
@@ -69,7 +71,7 @@ def _plane(tables: Tables, projection: str) -> Chart | None:
     runs = shown(runs_of(frame), NARROWEST)
     drawn = frame[[layer in chosen[run] for run, layer in zip(frame["run"], frame["layer"], strict=True)]]
     drawn = drawn.assign(key=drawn.groupby(["run", "example"], sort=False).ngroup())
-    names = _classes(drawn["gold"], _order(tables))
+    names = _classes(drawn["gold"], class_order(tables))
     marks = _Marks(_examples(drawn, names), list(dict.fromkeys(names.values())))
     charts = []
     for (run, layer), part in drawn.groupby(["run", "layer"], sort=False):
@@ -102,11 +104,6 @@ def _left_out(layers: Mapping[str, list[int]]) -> str:
     if len(set(said.values())) == 1 and len(said) == len(layers):
         return f"Layers {next(iter(said.values()))} are left out, for want of room."
     return f"Left out, for want of room: {'; '.join(f'layers {numbers} of {run}' for run, numbers in said.items())}."
-
-
-def _order(tables: Tables) -> list[Any]:
-    """The classes as the model has them, so that a class has one colour in all figures."""
-    return list(table_of(tables, "class_cones")["class"].unique()) if name_of(tables, "class_cones") else []
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,9 @@ def dashed(chart: Any, name: str, **legend: Any) -> Any:
 
 
 def below(names: Sequence[str], columns: int | None = None) -> dict[str, Any]:
-    """A legend below the chart, with so many names beside each other, or as many as there is room for."""
+    """A legend below the chart, row by row, with so many names beside each other, or as many as there is room for.
+
+    Not column by column: Vega then mixes up the names where a column is not full.
+    """
     beside = max(1, ROOM // (LETTER * max(map(columns_of, names), default=1) + 30))
-    return {"orient": "bottom", "direction": "vertical", "columns": columns or beside}
+    return {"orient": "bottom", "direction": "horizontal", "columns": columns or beside}
