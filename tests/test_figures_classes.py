@@ -8,7 +8,20 @@ import pandas as pd
 import pytest
 
 from conoscope.figures import FIGURES, spec
-from drawings import BUDGET, HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where, size
+from drawings import (
+    BUDGET,
+    HOSTILE,
+    channels,
+    drawn,
+    frame,
+    is_drawable,
+    marks_of,
+    panels_of,
+    parts_of,
+    rows_of,
+    rows_where,
+    size,
+)
 
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 CENTRED = tuple(f"centred_{name}" for name in QUANTILES)
@@ -283,6 +296,17 @@ def test_a_point_of_the_plane_is_an_example_and_hollow_where_the_model_is_wrong(
     assert {"example", "text"} <= {tip["field"] for tip in part["encoding"]["tooltip"]}
     full = part["encoding"]["fillOpacity"]["scale"]
     assert dict(zip(full["domain"], full["range"], strict=True)) == {"right": 0.7, "wrong": 0}
+
+
+def test_a_class_has_one_colour_in_all_figures_though_the_model_gets_none_of_the_first_right() -> None:
+    cones = cones_table(["a", "b", "c"])
+    cones = cones[(cones["representative"] != "first") | (cones["class"] != "a")]
+    boxes, plane = (
+        drawn(name, class_cones=cones, class_cones__plane=plane_table(["c", "b", "a"])) for name in ("class-cones", "class-plane")
+    )
+    colours = [next(channels(chart, name))["scale"] for chart, name in ((boxes, "color"), (plane, "fill"))]
+    assert colours[0]["domain"] == colours[1]["domain"] == ["a", "b", "c"]
+    assert colours[0]["range"] == colours[1]["range"]
 
 
 def test_both_axes_of_a_plane_have_one_scale_and_all_points_lie_within() -> None:

@@ -53,7 +53,9 @@ def class_cones(tables: Tables) -> Chart | None:
     if frame.empty:
         return None
     few = max(len(classes) for _, classes in frame.groupby("run")["class"].unique().items()) <= FEW
-    return _boxes(panels_of(frame), class_order(tables)) if few else _ranges(panels_of(frame[frame["representative"] == "held_out"], RANGED // LETTER))
+    if few:
+        return _boxes(panels_of(frame), class_order(tables))
+    return _ranges(panels_of(frame[frame["representative"] == "held_out"], RANGED // LETTER))
 
 
 def class_order(tables: Tables) -> list[Any]:

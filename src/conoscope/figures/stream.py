@@ -60,8 +60,8 @@ def _without_forward(frame: "pd.DataFrame", runs: Mapping[str, str]) -> str:
     lacking = [name for run, name in runs.items() if run not in forward]
     if not lacking:
         return ""
-    whose = "the model has" if len(lacking) == len(runs) == 1 else f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'}"
-    return f"There are two parts where no feed-forward part is found: {whose} none."
+    where = f" in {', '.join(lacking)}" if len(runs) > 1 else ""
+    return f"No feed-forward part was found{where}: what was there and attention are all the parts."
 
 
 @figure("stream", question="stream", marks={"interval": "The band is the 95 % interval of the mean over tokens."})
