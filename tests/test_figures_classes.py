@@ -324,6 +324,25 @@ def test_both_axes_of_a_plane_have_one_scale_and_all_points_lie_within() -> None
         assert spans[0] / part["width"] == pytest.approx(spans[1] / part["height"], rel=1e-4)
 
 
+@pytest.mark.parametrize("reach", [0.0031, 0.9, 1.0, 8.7, 9.4, 240.0])
+def test_an_axis_of_the_plane_has_numbers_enough_to_read_its_scale_and_few(reach: float) -> None:
+    table = plane_table(["a", "b"])
+    table["value"], table["second"] = (table["value"] / 255 * 2 - 1) * reach, table["second"] / 255 * reach
+    for part in spec(drawn("class-plane", class_cones__plane=table))["concat"]:
+        for axis in ("x", "y"):
+            low, high = part["encoding"][axis]["scale"]["domain"]
+            values = part["encoding"][axis]["axis"]["values"]
+            assert 2 <= len(values) <= 5
+            assert all(low <= value <= high for value in values)
+
+
+def test_the_plane_says_which_layers_have_none() -> None:
+    tables = {"class_cones": cones_table(["a", "b"]), "class_cones__plane": plane_table(["a", "b"]).query("layer != 1")}
+    assert "in layer 1, so that" in FIGURES["class-plane"].caption_of(spec(drawn("class-plane", **tables)))
+    tables["class_cones__plane"] = plane_table(["a", "b"])
+    assert "no plane" not in FIGURES["class-plane"].caption_of(spec(drawn("class-plane", **tables)))
+
+
 def test_each_projection_is_a_figure() -> None:
     table = plane_table(["a", "b"]).query("projection == 'pca'")
     assert drawn("class-plane", class_cones__plane=table) is not None

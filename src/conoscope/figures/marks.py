@@ -102,6 +102,18 @@ def evenly(count: int, pixels: float, needed: float) -> list[int]:
     return list(range(1, count + 1, max(1, -(-int(needed) // max(1, int(pixels))))))
 
 
+def counted(layers: Sequence[int]) -> str:
+    """Layers by their numbers: layer 0, or layers 0, 1."""
+    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+
+
+def left_out(layers: Sequence[int]) -> str:
+    """What a caption says of layers that are not drawn; nothing where there are none."""
+    if not layers:
+        return ""
+    return f"{counted(layers).capitalize()} {'are' if len(layers) > 1 else 'is'} left out, for want of room."
+
+
 def colours_of(names: Sequence[object]) -> list[str]:
     """A colour for each name; they come round after the last."""
     return [PALETTE[place % len(PALETTE)] for place in range(len(names))]
