@@ -34,7 +34,8 @@ SEEN = """(figure) => {
       .map((text) => [text.getBoundingClientRect(), text.textContent])
       .sort(([one], [other]) => (Math.abs(one.top - other.top) > 6 ? one.top - other.top : one.left - other.left))
       .map(([, text]) => text.replaceAll(" ", "")));
-  const boxes = texts.filter((text) => text.textContent.trim()).map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const inSight = texts.filter((text) => text.textContent.trim() && Number(getComputedStyle(text).opacity) > 0);
+  const boxes = inSight.map((text) => [text.textContent, text.getBoundingClientRect()]);
   const overprinted = boxes.flatMap(([one, a], place) => boxes.slice(place + 1)
     .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1)
     .filter(([, b]) => Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4 * scale)
