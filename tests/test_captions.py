@@ -9,7 +9,8 @@ import pytest
 from conoscope.figures import FIGURES, spec
 from conoscope.figures.base import noted, styles_of
 from drawings import drawn, frame, of_runs
-from test_figures_curves import sim_table
+from test_figures_classes import cones_table
+from test_figures_curves import sim_table, stream_table
 
 MARK = re.compile(
     r"\b(dashed|dotted|bands?|bars?|box(es)?|whiskers?|strokes?|dots?|diamonds?|circles?|squares?(?! root)|tiles?|cells?|hollow|"
@@ -55,18 +56,32 @@ def test_a_dashed_baseline_is_in_the_legend() -> None:
     assert "'strokeDash': {'field': 'stands_for'" in found
 
 
-def stages(repeats: bool) -> pd.DataFrame:
-    """The cone index of what layers read and leave: the same one layer on, or not."""
+def stages(new: set[int]) -> pd.DataFrame:
+    """The cone index of what layers read and leave: the same one layer on, but for the layers named."""
     rows: list[dict[str, Any]] = []
     for layer in range(4):
         more = {"layer": layer, "head": None, "sd": 0.1, "n": 9, "value": 5.0}
         rows.append({**more, "site": "hidden", "share": 0.1 * (layer + 1)})
         if layer:
-            rows.append({**more, "site": "input", "share": 0.1 * layer + (0 if repeats else 0.05)})
+            rows.append({**more, "site": "input", "share": 0.1 * layer + (0.05 if layer in new else 0)})
     return frame(rows)
 
 
-@pytest.mark.parametrize(("repeats", "expected"), [(True, {"hidden states"}), (False, {"hidden states", "layer input"})])
-def test_what_a_layer_reads_is_drawn_where_it_is_not_what_the_layer_before_left(repeats: bool, expected: set[str]) -> None:
-    (rows,) = spec(drawn("cone-index", cone_index=stages(repeats)))["datasets"].values()
-    assert {row["line"] for row in rows} == expected
+@pytest.mark.parametrize("new", [set(), {1}, {1, 2, 3}])
+def test_what_a_layer_reads_is_drawn_where_it_is_not_what_the_layer_before_left(new: set[int]) -> None:
+    (rows,) = spec(drawn("cone-index", cone_index=stages(new)))["datasets"].values()
+    assert {row["layer"] for row in rows if row["line"] == "layer input"} == new
+    assert {row["layer"] for row in rows if row["line"] == "hidden states"} == {0, 1, 2, 3}
+
+
+def test_the_caption_of_class_cones_tells_of_first_right_examples_where_they_are_drawn() -> None:
+    tables = {kinds: cones_table(["a", "b", "c"], kinds=kinds) for kinds in (("first", "held_out"), ("held_out",))}
+    told = [FIGURES["class-cones"].caption_of(spec(drawn("class-cones", class_cones=table))) for table in tables.values()]
+    assert ["first example" in caption for caption in told] == [True, False]
+
+
+@pytest.mark.parametrize(("lacking", "said"), [((), ""), (("one",), " in one:"), (("one", "two"), " in one, two:")])
+def test_the_caption_of_shares_tells_where_no_feed_forward_part_was_found(lacking: tuple[str, ...], said: str) -> None:
+    table = pd.concat([stream_table(run, forward=run not in lacking) for run in ("one", "two")])
+    caption = FIGURES["stream"].caption_of(spec(drawn("stream", stream=table)))
+    assert f"No feed-forward part was found{said}" in caption if said else "feed-forward" not in caption

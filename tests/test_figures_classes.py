@@ -8,7 +8,20 @@ import pandas as pd
 import pytest
 
 from conoscope.figures import FIGURES, spec
-from drawings import BUDGET, HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where, size
+from drawings import (
+    BUDGET,
+    HOSTILE,
+    channels,
+    drawn,
+    frame,
+    is_drawable,
+    marks_of,
+    panels_of,
+    parts_of,
+    rows_of,
+    rows_where,
+    size,
+)
 
 QUANTILES = ("q05", "q25", "q50", "q75", "q95")
 CENTRED = tuple(f"centred_{name}" for name in QUANTILES)
@@ -285,6 +298,17 @@ def test_a_point_of_the_plane_is_an_example_and_hollow_where_the_model_is_wrong(
     assert dict(zip(full["domain"], full["range"], strict=True)) == {"right": 0.7, "wrong": 0}
 
 
+def test_a_class_has_one_colour_in_all_figures_though_the_model_gets_none_of_the_first_right() -> None:
+    cones = cones_table(["a", "b", "c"])
+    cones = cones[(cones["representative"] != "first") | (cones["class"] != "a")]
+    boxes, plane = (
+        drawn(name, class_cones=cones, class_cones__plane=plane_table(["c", "b", "a"])) for name in ("class-cones", "class-plane")
+    )
+    colours = [next(channels(chart, name))["scale"] for chart, name in ((boxes, "color"), (plane, "fill"))]
+    assert colours[0]["domain"] == colours[1]["domain"] == ["a", "b", "c"]
+    assert colours[0]["range"] == colours[1]["range"]
+
+
 def test_both_axes_of_a_plane_have_one_scale_and_all_points_lie_within() -> None:
     table = plane_table(["a", "b"])
     table["second"] = 0.1 * table["second"] * (1 + table["layer"].astype(float)) + 7
@@ -298,6 +322,25 @@ def test_both_axes_of_a_plane_have_one_scale_and_all_points_lie_within() -> None
             assert low < min(point[axis] for point in points) <= max(point[axis] for point in points) < high
             spans.append(high - low)
         assert spans[0] / part["width"] == pytest.approx(spans[1] / part["height"], rel=1e-4)
+
+
+@pytest.mark.parametrize("reach", [0.0031, 0.9, 1.0, 8.7, 9.4, 240.0])
+def test_an_axis_of_the_plane_has_numbers_enough_to_read_its_scale_and_few(reach: float) -> None:
+    table = plane_table(["a", "b"])
+    table["value"], table["second"] = (table["value"] / 255 * 2 - 1) * reach, table["second"] / 255 * reach
+    for part in spec(drawn("class-plane", class_cones__plane=table))["concat"]:
+        for axis in ("x", "y"):
+            low, high = part["encoding"][axis]["scale"]["domain"]
+            values = part["encoding"][axis]["axis"]["values"]
+            assert 2 <= len(values) <= 5
+            assert all(low <= value <= high for value in values)
+
+
+def test_the_plane_says_which_layers_have_none() -> None:
+    tables = {"class_cones": cones_table(["a", "b"]), "class_cones__plane": plane_table(["a", "b"]).query("layer != 1")}
+    assert "in layer 1, so that" in FIGURES["class-plane"].caption_of(spec(drawn("class-plane", **tables)))
+    tables["class_cones__plane"] = plane_table(["a", "b"])
+    assert "no plane" not in FIGURES["class-plane"].caption_of(spec(drawn("class-plane", **tables)))
 
 
 def test_each_projection_is_a_figure() -> None:

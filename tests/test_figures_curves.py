@@ -9,7 +9,7 @@ import pytest
 from conoscope.figures import FIGURES
 from conoscope.figures.lines import curve, over_heads, with_interval
 from conoscope.figures.marks import colours_of, columns_of, shapes_of, shown
-from drawings import HOSTILE, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where
+from drawings import HOSTILE, channels, drawn, frame, is_drawable, marks_of, panels_of, parts_of, rows_of, rows_where
 
 
 def sim_table(run: str = "", layers: int = 2, heads: int = 2, whole: bool = True) -> pd.DataFrame:
@@ -214,6 +214,8 @@ def test_a_turn_has_an_interval_and_an_angle_and_cka_has_neither() -> None:
 
 def test_kurtosis_is_drawn_alone() -> None:
     assert {row["value"] for row in rows_of(drawn("kurtosis", stream=stream_table()))} == {3.0}
+    low = stream_table().assign(value=-0.2, sd=0.0)
+    assert {tuple(y["scale"]["domain"]) for y in channels(drawn("kurtosis", stream=low), "y")} == {(-0.2, 0)}
 
 
 def test_the_path_is_own_minus_other_with_both_cosines_on_hovering_and_a_line_for_each_run() -> None:

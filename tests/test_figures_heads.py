@@ -19,7 +19,7 @@ from conoscope.figures.marks import cut
 from conoscope.figures.pictures import picture
 from conoscope.gates import gate_map
 from conoscope.measures.gates import LETTERS
-from drawings import BUDGET, WIDEST, marks_of, parts_of, rows_of, size, spec_of, width_of
+from drawings import BUDGET, WIDEST, channels, marks_of, parts_of, rows_of, size, spec_of, width_of
 
 HOSTILE = ("x" * 10_000, "</script><b>", "\u202eabc", "", "😀" * 40, "a.b[0]", "\ud800")
 NAMES = tuple(LETTERS)
@@ -158,6 +158,7 @@ def test_shares_of_the_width_are_written_and_coloured_and_directions_told_on_hov
     found = spec_of("directionality", {"directionality": table})
     assert [(row["directions"], row["value"]) for row in rows_of(found)] == [(16, 0.25), (32, 0.5), (48, 0.75)]
     assert [unit["encoding"]["text"]["field"] for unit in parts_of(found) if unit["mark"]["type"] == "text"] == ["value"]
+    assert {tuple(color["scale"]["domain"]) for color in channels(found, "color") if "scale" in color} == {(0.2, 1)}
 
 
 @pytest.mark.parametrize("name", ["gates", "sim-heads", "attention-maps"])

@@ -29,11 +29,24 @@ SEEN = """(figure) => {
   const texts = [...svg.querySelectorAll("text")].filter((text) => text.textContent);
   const legends = [...svg.querySelectorAll(".role-legend")].map((legend) => legend.getBoundingClientRect());
   const labels = [...svg.querySelectorAll(".role-legend-label text")].map((text) => text.textContent);
+  const reading = [...svg.querySelectorAll(".role-legend")].map((legend) =>
+    [...legend.querySelectorAll(".role-legend-label text")]
+      .map((text) => [text.getBoundingClientRect(), text.textContent])
+      .sort(([one], [other]) => (Math.abs(one.top - other.top) > 6 ? one.top - other.top : one.left - other.left))
+      .map(([, text]) => text.replaceAll(" ", "")));
+  const inSight = texts.filter((text) => text.textContent.trim() && Number(getComputedStyle(text).opacity) > 0);
+  const boxes = inSight.map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const overprinted = boxes.flatMap(([one, a], place) => boxes.slice(place + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1)
+    .filter(([, b]) => Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4 * scale)
+    .map(([other]) => [one, other]));
   return {
     marks: [...svg.querySelectorAll(".role-mark")].flatMap((group) => [...group.querySelectorAll("path,line,image")]).length,
     panels: svg.querySelectorAll(".role-scope").length,
     headers: [...svg.querySelectorAll(".role-column-header text, .role-title text")].map((text) => text.textContent).join(""),
     labels: [...new Set(labels)].sort(),
+    reading,
+    overprinted: overprinted.slice(0, 8),
     smallest: Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * scale)),
     inside: box.scrollWidth <= box.clientWidth && shown.right <= room.right + 1,
     legends: legends.every((legend) => legend.left >= room.left - 1 && legend.right <= room.right + 1),
@@ -97,6 +110,8 @@ def test_every_figure_keeps_its_marks_panels_and_legend_at_the_width_of_a_teleph
         same = ["labels", "marks", *(["panels", "headers"] if name != "figure-words" else [])]
         wrong = {key: (wide[key], narrow[key]) for key in same if _plain(wide[key]) != _plain(narrow[key])}
         wrong |= {key: narrow[key] for key in ("inside", "legends") if not narrow[key]}
+        wrong |= {f"over {width}": at["overprinted"] for width, at in ((1440, wide), (390, narrow)) if at["overprinted"]}
+        wrong |= {"reading": (wide["reading"], narrow["reading"])} if wide["reading"] != narrow["reading"] else {}
         wrong |= {"smallest": narrow["smallest"]} if narrow["smallest"] < SMALLEST else {}
         if wrong:
             lost[name] = wrong
@@ -122,3 +137,13 @@ def test_a_figure_is_made_again_when_the_page_becomes_wider_or_narrower(pages: d
     shown.set_viewport_size({"width": 390, "height": 844})
     expect(drawing).to_have_attribute("width", narrow)
     assert drawing.count() == 1
+
+
+def test_a_page_that_has_no_width_for_a_moment_keeps_its_figures_and_the_last_width_wins(pages: dict[int, Page]) -> None:
+    shown = pages[1440]
+    wide = seen(shown, "figure-attention-maps")
+    for widths in ((1, 1440), (390, 1, 1440), (390, 1440)):
+        for width in widths:
+            shown.set_viewport_size({"width": width, "height": 844})
+        shown.wait_for_timeout(1500)
+        assert seen(shown, "figure-attention-maps") == wide, widths

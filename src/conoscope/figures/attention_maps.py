@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, noted, runs_of, table_of
 from conoscope.figures.heat import across, down, ramp
-from conoscope.figures.marks import LETTER, cut
+from conoscope.figures.marks import LETTER, cut, left_out
 from conoscope.figures.panels import stacked
 from conoscope.figures.pictures import picture
 from conoscope.figures.theme import GREY, SEQUENTIAL
@@ -45,8 +45,7 @@ def attention_maps(tables: Tables) -> Chart | None:
     gates = _gates(tables)
     images = {run: _images(frame[frame["run"] == run], gates) for run in runs_of(frame)}
     left = {layer for run, found in images.items() for layer in set(frame["layer"][frame["run"] == run]) - set(found["layer"])}
-    said = f"Layers {', '.join(map(str, sorted(left)))} are left out, for want of room." if left else ""
-    return noted(stacked({run: _grid(found) for run, found in images.items()}), said)
+    return noted(stacked({run: _grid(found) for run, found in images.items()}), left_out(sorted(left)))
 
 
 def _gates(tables: Tables) -> "pd.DataFrame | None":

@@ -45,7 +45,7 @@ def capacity(tables: Tables) -> Chart | None:
     columns = ["run", "classes", "value", "mean", "simplex", "random", "width", "layer"]
     base = alt.Chart(frame.assign(run=frame["run"].map(runs))[columns]).encode(
         alt.X("classes:Q", title="number of classes")
-        .scale(type="log")
+        .scale(type="log", nice=False, padding=16)
         .axis(**ticks(_numbers(frame)), format="d", labelOverlap=True)
     )
     colour, shape = told_apart("run", there, list(runs.values()), **below(there, 1))

@@ -7,6 +7,7 @@
   };
   const MARGIN = 60; // what axes and padding take beside a panel, before it was measured
   const SYMBOL = 34; // what a legend needs beside a label
+  const NONE = 100; // a box that is narrower than this, in pixels, is out of sight: nothing is made for it
   const LEAST = 8.5; // no text is made smaller than this, in pixels
   const TRIES = 4;
   const DISCRETE = ["nominal", "ordinal"];
@@ -203,8 +204,9 @@
       const widest = this.widest(channel.field);
       const long = widest + SYMBOL > this.space;
       const columns = Math.max(1, Math.floor(this.space / (widest + SYMBOL)));
+      // Row by row: column by column Vega mixes up the names where a column is not full.
       return {
-        ...channel.legend, orient: "bottom", direction: "vertical", columns: Math.min(columns, channel.legend?.columns ?? columns),
+        ...channel.legend, orient: "bottom", direction: "horizontal", columns: Math.min(columns, channel.legend?.columns ?? columns),
         ...(long ? { labelFontSize: 11, labelExpr: this.brokenNames(channel.field, "legend", this.space - SYMBOL) } : {}),
       };
     }
@@ -275,6 +277,7 @@
   const bringToLife = async (figure) => {
     const chart = figure.querySelector(".chart");
     const room = chart.parentElement.clientWidth;
+    if (room < NONE) return;
     const before = alive.get(figure) ?? { width: Number(chart.querySelector("svg").getAttribute("width")) };
     const isNarrow = room < before.width;
     if (before.room === room || (before.finalize && !isNarrow && !before.isNarrow)) return;
@@ -282,6 +285,8 @@
     try {
       const spec = JSON.parse((isNarrow && textOf(figure, "narrow")) || textOf(figure, "chart"));
       const made = isNarrow ? await fitted(spec, room) : await embedded(spec);
+      // The page may have changed its width in the meantime; then the chart of that width stays, whichever is done first.
+      if (alive.get(figure).room !== room) return made.finalize();
       chart.replaceChildren(made.box);
       before.finalize?.();
       alive.set(figure, { width: before.width, room, isNarrow, finalize: made.finalize });

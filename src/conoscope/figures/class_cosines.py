@@ -7,7 +7,7 @@ from conoscope.figures.base import DIGITS, Chart, Tables, figure, noted, rounded
 from conoscope.figures.classes import MOST, last_layer, panels_of
 from conoscope.figures.heat import DARK
 from conoscope.figures.lines import curve
-from conoscope.figures.marks import LETTER, columns_of, renamed, shown
+from conoscope.figures.marks import AXIS, LETTER, columns_of, renamed, shown
 from conoscope.figures.panels import paneled
 from conoscope.figures.theme import INK, PALETTE, SEQUENTIAL
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NUMBERED, WHOLE = 8, 12
 """Classes up to which a cell has its number in it, and up to which both halves of the matrix are drawn."""
 SIDE, CELL, BESIDE = 240, 60, 14
-"""Pixels of a matrix and of its largest cells, and columns of the names beside it."""
+"""Pixels of a matrix and of its largest cells, and columns of the names beside several of them."""
 TITLE = "angle, in degrees"
 
 
@@ -32,7 +32,8 @@ def class_cosines(tables: Tables) -> Chart | None:
 
     frame = _angles(tables)
     frame = last_layer(frame)
-    names = shown([*frame["class"], *frame["other_class"]], BESIDE)
+    every = dict.fromkeys([*frame["class"], *frame["other_class"]])
+    names = shown(every, AXIS if len(every) > WHOLE else BESIDE)
     frame = panels_of(frame, min(SIDE, CELL * len(names)) // LETTER)
     if frame.empty:
         return None

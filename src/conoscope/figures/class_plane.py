@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, name_of, noted, runs_of, table_of
-from conoscope.figures.marks import colours_of, cut, shapes_of, shown
+from conoscope.figures.classes import class_order
+from conoscope.figures.marks import colours_of, counted, cut, left_out, shapes_of, shown, ticks
 from conoscope.figures.theme import GREY
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def class_plane_means(tables: Tables) -> Chart | None:
 
     As the plane of the directions along which examples differ most, but in the directions along which the means of their classes
     do; of two classes the second is that in which examples differ most across the first. It is the kindest view: directions are
-    chosen by the labels, so that of few examples classes lie apart by accident too. Both axes of a panel have one scale.
+    chosen by the labels, so that of few examples classes lie apart by accident too. Both axes of a panel have one scale; a header
+    says how much of the variance the plane holds.
     """
     return _plane(tables, "means")
 
@@ -69,7 +71,7 @@ def _plane(tables: Tables, projection: str) -> Chart | None:
     runs = shown(runs_of(frame), NARROWEST)
     drawn = frame[[layer in chosen[run] for run, layer in zip(frame["run"], frame["layer"], strict=True)]]
     drawn = drawn.assign(key=drawn.groupby(["run", "example"], sort=False).ngroup())
-    names = _classes(drawn["gold"], _order(tables))
+    names = _classes(drawn["gold"], class_order(tables))
     marks = _Marks(_examples(drawn, names), list(dict.fromkeys(names.values())))
     charts = []
     for (run, layer), part in drawn.groupby(["run", "layer"], sort=False):
@@ -78,7 +80,8 @@ def _plane(tables: Tables, projection: str) -> Chart | None:
         charts.append(_panel(part, marks).properties(width=SIDE, height=SIDE, title=title))
     left = {run: sorted(set(map(int, frame["layer"][frame["run"] == run])) - chosen[run]) for run in runs_of(frame)}
     columns = next((count for count in (4, 3) if len(charts) % (count * len(runs)) == 0), COLUMNS)
-    return noted(alt.concat(*charts, columns=columns, spacing=14), _left_out({runs[run]: found for run, found in left.items()}))
+    notes = _left_out({runs[run]: found for run, found in left.items()}), _flat(tables, frame, runs)
+    return noted(alt.concat(*charts, columns=columns, spacing=14), *notes)
 
 
 def _layers(frame: "pd.DataFrame") -> dict[str, set[int]]:
@@ -96,17 +99,24 @@ def _layers(frame: "pd.DataFrame") -> dict[str, set[int]]:
 
 def _left_out(layers: Mapping[str, list[int]]) -> str:
     """What is said of layers that are not drawn."""
-    said = {run: ", ".join(map(str, numbers)) for run, numbers in layers.items() if numbers}
-    if not said:
+    there = {run: numbers for run, numbers in layers.items() if numbers}
+    if not there or (len(there) == len(layers) and len(set(map(tuple, there.values()))) == 1):
+        return left_out(next(iter(there.values()), []))
+    return f"Left out, for want of room: {'; '.join(f'{counted(numbers)} of {run}' for run, numbers in there.items())}."
+
+
+def _flat(tables: Tables, frame: "pd.DataFrame", runs: Mapping[str, str]) -> str:
+    """What is said of layers that were measured and have no plane, as where [CLS] is one vector for all texts."""
+    if name_of(tables, "class_cones") is None:
         return ""
-    if len(set(said.values())) == 1 and len(said) == len(layers):
-        return f"Layers {next(iter(said.values()))} are left out, for want of room."
-    return f"Left out, for want of room: {'; '.join(f'layers {numbers} of {run}' for run, numbers in said.items())}."
-
-
-def _order(tables: Tables) -> list[Any]:
-    """The classes as the model has them, so that a class has one colour in all figures."""
-    return list(table_of(tables, "class_cones")["class"].unique()) if name_of(tables, "class_cones") else []
+    measured = table_of(tables, "class_cones", "site", "layer")
+    measured = measured[measured["site"] == "hidden"]
+    said = []
+    for run, name in runs.items():
+        every, drawn = (set(map(int, rows["layer"][rows["run"] == run].unique())) for rows in (measured, frame))
+        if flat := sorted(every - drawn):
+            said.append(counted(flat) + (f" of {name}" if len(runs) > 1 else ""))
+    return f"Texts do not differ along two directions in {' and '.join(said)}, so that there is no plane." if said else ""
 
 
 @dataclass(frozen=True)
@@ -155,8 +165,10 @@ def _panel(part: "pd.DataFrame", marks: _Marks) -> Chart:
             "key": part["key"].to_list(),
         }
     )
-    x, y = (alt.Scale(domain=ends, nice=False, zero=False) for ends in _ends(points))
-    bare: dict[str, Any] = {"tickCount": 3, "grid": False, "format": "~r", "labelFontSize": 10, "labelFlush": False}
+    ends = _ends(points)
+    x, y = (alt.Scale(domain=domain, nice=False, zero=False) for domain in ends)
+    across, up = (ticks(_marked(domain)) for domain in ends)
+    bare: dict[str, Any] = {"grid": False, "format": "~r", "labelFontSize": 10, "labelFlush": False}
     known = [str(name) for name in marks.examples if name != "key"]
     told = [alt.Tooltip("gold:N", title="class"), alt.Tooltip("predicted:N", title="the model's answer"), "example:N"]
     if marks.examples["text"].any():
@@ -166,8 +178,8 @@ def _panel(part: "pd.DataFrame", marks: _Marks) -> Chart:
         .transform_lookup("key", alt.LookupData(marks.examples, "key", known))
         .mark_point(size=SIZE, strokeWidth=1.3, aria=False, style=marks.styles)
         .encode(
-            alt.X("x:Q", title=None, scale=x).axis(**bare),
-            alt.Y("y:Q", title=None, scale=y).axis(**bare),
+            alt.X("x:Q", title=None, scale=x).axis(**across, **bare),
+            alt.Y("y:Q", title=None, scale=y).axis(**up, **bare),
             *_channels(marks.names),
             tooltip=told,
         )
@@ -179,6 +191,15 @@ def _ends(points: "pd.DataFrame") -> list[list[float]]:
     low, high = points[["x", "y"]].min(), points[["x", "y"]].max()
     reach = 0.54 * float((high - low).max()) or 1.0
     return [[float(f"{(low[name] + high[name]) / 2 + side * reach:.6g}") for side in (-1, 1)] for name in ("x", "y")]
+
+
+def _marked(ends: list[float]) -> list[float]:
+    """The numbers that an axis has: steps of 1, 2 or 5, two of them at least, so that a scale can be read, and few."""
+    span = ends[1] - ends[0]
+    power = 10.0 ** math.floor(math.log10(span / 2))
+    step = power * max(factor for factor in (1, 2, 5) if factor * power <= span / 2)
+    first, last = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+    return [float(f"{place * step:.6g}") for place in range(first, last + 1)]
 
 
 def _classes(gold: "pd.Series[Any]", order: list[Any]) -> dict[Any, str]:

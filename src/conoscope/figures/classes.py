@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, name_of, noted, runs_of, table_of
 from conoscope.figures.lines import grid, lines_of
 from conoscope.figures.marks import AXIS, HEADER, LETTER, SITES, below, colours_of, columns_of, renamed, shown
 from conoscope.figures.panels import paneled
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 DIRECTIONS = {"held_out": "mean of the other half", "first": "first right example"}
 """Representatives whose cosines are drawn: that which no scored example helped to make, and the published one."""
+FIRST = "As published, a direction may also be that of the first example that the model gets right."
 FEW, MOST = 6, 40
 """Classes that get a box for each two of them, and classes that are drawn."""
 BOXES, ALONE, RANGED = 300, 170, 240
@@ -43,8 +44,8 @@ def class_cones(tables: Tables) -> Chart | None:
     Of the vectors of texts in the last layer: cos(u - m, r - m), with u the unit vector of an example, r the direction of a
     class and m the mean of the directions of all classes, which takes out what all classes share. Above 0 an example lies to the
     side of that class, below 0 to that of the others. Where a class's own examples stand clear above the others, its direction
-    tells it. No example is scored with a direction that it helped to make: directions are means of the other half of the corpus,
-    or, as published, the first example that the model gets right. Medians of plain cosines are told on hovering.
+    tells it. No example is scored with a direction that it helped to make: directions are means of the other half of the corpus.
+    Medians of plain cosines are told on hovering.
     """
     frame = table_of(tables, "class_cones")
     frame = last_layer(frame.dropna(subset=MEDIAN)) if MEDIAN in frame else frame[:0]
@@ -52,7 +53,20 @@ def class_cones(tables: Tables) -> Chart | None:
     if frame.empty:
         return None
     few = max(len(classes) for _, classes in frame.groupby("run")["class"].unique().items()) <= FEW
-    return _boxes(panels_of(frame)) if few else _ranges(panels_of(frame[frame["representative"] == "held_out"], RANGED // LETTER))
+    if few:
+        return _boxes(panels_of(frame), class_order(tables))
+    return _ranges(panels_of(frame[frame["representative"] == "held_out"], RANGED // LETTER))
+
+
+def class_order(tables: Tables) -> list[Any]:
+    """The classes as the model has them, so that a class has one colour in all figures.
+
+    In the rows of held-out means all of them are; a class has no first right example where the model gets none right.
+    """
+    if name_of(tables, "class_cones") is None:
+        return []
+    frame = table_of(tables, "class_cones", "class", "representative")
+    return list(frame.sort_values("representative", key=lambda of: of != "held_out", kind="stable")["class"].unique())
 
 
 def last_layer(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -70,7 +84,7 @@ def panels_of(frame: "pd.DataFrame", columns: int = HEADER) -> "pd.DataFrame":
     return hidden.assign(panel=hidden["run"].map(runs))
 
 
-def _boxes(frame: "pd.DataFrame") -> Chart:
+def _boxes(frame: "pd.DataFrame", order: list[Any]) -> Chart:
     """A box for each two classes."""
     import altair as alt
 
@@ -80,7 +94,8 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
     between = "\n" if both or len(runs_of(frame)) > 1 else ": "
     panels = [f"{panel}{between}{line}" for panel in frame["panel"].unique() for line in frame["line"].unique()]
     frame = frame.assign(panel=frame["panel"] + between + frame["line"])
-    names = shown([*frame["class"], *frame["gold"]], AXIS)
+    there = {*frame["class"], *frame["gold"]}
+    names = shown([*(name for name in order if name in there), *frame["gold"]], AXIS)
     classes = list(names.values())
     # The directions of two classes are opposite around their mean: the other one would be the same boxes upside down.
     frame = frame[frame["class"] == list(names)[-1]] if both else frame
@@ -101,12 +116,16 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
         base.mark_bar(opacity=0.45, aria=False, style="box").encode(quarter, alt.Y2(f"{THREE_QUARTERS}:Q")),
         base.mark_tick(thickness=2.5).encode(middle),
     )
-    there = [panel for panel in panels if panel in set(drawn["panel"])]
+    panels = [panel for panel in panels if panel in set(drawn["panel"])]
     # Names of runs in the headers need the width of two.
     columns = 3 if both and len(runs_of(frame)) == 1 else 2
-    faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), there, columns=columns)
+    faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), panels, columns=columns)
     faceted = faceted.resolve_scale(x="independent", xOffset="independent")
-    return noted(faceted, "Of two classes the directions are opposite around their mean, so that one is drawn." if both else "")
+    return noted(
+        faceted,
+        FIRST if DIRECTIONS["first"] in set(frame["line"]) else "",
+        "Of two classes the directions are opposite around their mean, so that one is drawn." if both else "",
+    )
 
 
 def _centred(channel: Any) -> Any:

@@ -49,13 +49,13 @@ def _sites(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def without_repeated_input(frame: "pd.DataFrame", column: str = "value") -> "pd.DataFrame":
-    """Without the site `input` of the runs in which it repeats, in every layer, the hidden states of the layer before."""
-    whole = frame[frame["head"].isna()]
-    read, left = (_by_layer(whole, site, column) for site in ("input", "hidden"))
-    new = {
-        run for (run, layer), value in read.items() if not math.isclose(value, left.get((run, layer - 1), math.nan), rel_tol=1e-4)
-    }
-    return frame[(frame["site"] != "input") | frame["run"].isin(new)]
+    """Without the rows of the site `input` that repeat the hidden states of the layer before."""
+    left = _by_layer(frame[frame["head"].isna()], "hidden", column)
+    repeats = [
+        site == "input" and math.isclose(value, left.get((run, layer - 1), math.nan), rel_tol=1e-4)
+        for run, site, layer, value in zip(frame["run"], frame["site"], frame["layer"], frame[column], strict=True)
+    ]
+    return frame[[not repeated for repeated in repeats]]
 
 
 def _by_layer(frame: "pd.DataFrame", site: str, column: str) -> dict[tuple[str, int], float]:

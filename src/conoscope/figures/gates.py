@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ROOM = 440
 TALLEST = 560
+NAMES, BARS = 150, 90
+"""Pixels of the kinds' names, and of the longest bar beside them."""
 NEEDED = {False: 17, True: 11}
 """Pixels that a number needs beside others, and below others."""
 COLOURS = {
@@ -122,11 +124,10 @@ def _counts(kinds: list[list[str]], letters: dict[str, str]) -> Chart:
         {"gate": gate, "name": f"{letter}  {gate}", "heads": sum(gate in names for names in kinds)}
         for gate, letter in letters.items()
     ]
-    base = alt.Chart(pd.DataFrame(rows)).encode(
-        alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)]),
-        alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=150),
-    )
-    bars = base.mark_bar(aria=False, style="count").encode(_color(), tooltip=["gate:N", "heads:Q"])
-    return alt.layer(bars, base.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")).properties(
-        width=90, height=alt.Step(20)
-    )
+    # The names stand within the panel: beside it they would push the map away where it stands above.
+    base = alt.Chart(pd.DataFrame(rows)).encode(alt.Y("name:N", title=None, sort=None).axis(None))
+    names = base.mark_text(align="left", aria=False, color=GREY, fontSize=12).encode(x=alt.value(0), text="name:N")
+    counted = base.encode(alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)], range=[NAMES, NAMES + BARS]))
+    bars = counted.mark_bar(aria=False, style="count").encode(_color(), tooltip=["gate:N", "heads:Q"])
+    numbers = counted.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")
+    return alt.layer(names, bars, numbers).properties(width=NAMES + BARS + 20, height=alt.Step(20))

@@ -1,5 +1,6 @@
 """Heads: a number of each head, or several, as maps of layers and heads."""
 
+import math
 from typing import TYPE_CHECKING
 
 from conoscope.figures.base import Chart, Tables, figure, table_of
@@ -76,7 +77,8 @@ def directionality(tables: Tables) -> Chart | None:
         return None
     share = (frame["value"] / frame.groupby("run")["rank"].transform("max")).round(3)
     frame = frame.assign(directions=frame["value"], value=share)
-    within = (min(0.5, frame["value"].min()), 1.0)
+    # In fifths, as the legend's numbers are: its lower end has one.
+    within = (min(2, math.floor(5 * frame["value"].min())) / 5, 1.0)
     return heat(frame, MAPS, Numbers("share of the head's width", within, more=("directions", "rank", "skew_share")))
 
 

@@ -45,6 +45,9 @@ class Grid:
         beside = max(1, min(panels if runs == 1 else runs, roomy))
         if max(heads, layers) > MANY or panels * runs > ROWS * beside or roomy < runs:
             beside = min(panels * runs, 4 if runs in (2, 4) else 3)
+            # Two beside each other, where more would leave no room for the numbers of the heads.
+            fits = {count: (ROOM // count - MARGIN) // heads >= _needed(heads, 9) for count in (2, 3)}
+            beside = 2 if beside == 3 and fits[2] and not fits[3] else beside
         cell = max(3, min(44, (ROOM // beside - MARGIN) // heads))
         return cls(cell, max(3, min(cell, WRITTEN, TALLEST // layers)), beside)
 
@@ -89,9 +92,14 @@ def heat(frame: "pd.DataFrame", panels: Mapping[str, str], numbers: Numbers) -> 
 
 def across(heads: Any, numbers: "pd.Series[int]", cell: int) -> Any:
     """The axis of heads in cells of that width: bare, with smaller labels in small cells, and evenly fewer without room."""
-    size, digit = (11, 6) if cell >= SMALL else (9, 5)
+    size = 11 if cell >= SMALL else 9
     count = int(numbers.max())
-    return heads.axis(labelAngle=0, labelFontSize=size, values=evenly(count, cell, digit * len(str(count)) + 1), **BARE)
+    return heads.axis(labelAngle=0, labelFontSize=size, values=evenly(count, cell, _needed(count, size)), **BARE)
+
+
+def _needed(count: int, size: int) -> float:
+    """Pixels that numbers up to that count need beside each other, with a gap between them."""
+    return 0.64 * size * len(str(count)) + 3
 
 
 def down(layers: Any, numbers: "pd.Series[int]", height: int) -> Any:

@@ -6,7 +6,7 @@ from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
 from conoscope.figures.base import Chart, Tables, figure, noted, runs_of, table_of
-from conoscope.figures.marks import SITES, ticks
+from conoscope.figures.marks import SITES, left_out, ticks
 from conoscope.figures.panels import stacked
 from conoscope.figures.theme import PALETTE
 
@@ -51,7 +51,7 @@ def norm_histograms(tables: Tables) -> Chart | None:
     charts = {run: _row(ridges[ridges["run"] == run].drop(columns="run"), axes) for run in runs_of(ridges)}
     drawn, every = ({(run, layer) for run, layer in zip(rows["run"], rows["layer"], strict=True)} for rows in (ridges, frame))
     left = sorted({int(layer) for _, layer in every - drawn})
-    return noted(stacked(charts), f"Layers {', '.join(map(str, left))} are left out, for want of room." if left else "")
+    return noted(stacked(charts), left_out(left))
 
 
 def _ridges(frame: "pd.DataFrame") -> "pd.DataFrame":

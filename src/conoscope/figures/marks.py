@@ -102,6 +102,18 @@ def evenly(count: int, pixels: float, needed: float) -> list[int]:
     return list(range(1, count + 1, max(1, -(-int(needed) // max(1, int(pixels))))))
 
 
+def counted(layers: Sequence[int]) -> str:
+    """Layers by their numbers: layer 0, or layers 0, 1."""
+    return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+
+
+def left_out(layers: Sequence[int]) -> str:
+    """What a caption says of layers that are not drawn; nothing where there are none."""
+    if not layers:
+        return ""
+    return f"{counted(layers).capitalize()} {'are' if len(layers) > 1 else 'is'} left out, for want of room."
+
+
 def colours_of(names: Sequence[object]) -> list[str]:
     """A colour for each name; they come round after the last."""
     return [PALETTE[place % len(PALETTE)] for place in range(len(names))]
@@ -138,6 +150,9 @@ def dashed(chart: Any, name: str, **legend: Any) -> Any:
 
 
 def below(names: Sequence[str], columns: int | None = None) -> dict[str, Any]:
-    """A legend below the chart, with so many names beside each other, or as many as there is room for."""
+    """A legend below the chart, row by row, with so many names beside each other, or as many as there is room for.
+
+    Not column by column: Vega then mixes up the names where a column is not full.
+    """
     beside = max(1, ROOM // (LETTER * max(map(columns_of, names), default=1) + 30))
-    return {"orient": "bottom", "direction": "vertical", "columns": columns or beside}
+    return {"orient": "bottom", "direction": "horizontal", "columns": columns or beside}

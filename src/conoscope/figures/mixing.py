@@ -113,8 +113,8 @@ def mixing(tables: Tables) -> Chart | None:
     """How much of a token's new vector comes from other tokens, by what is counted.
 
     At 0 nothing comes from other tokens, at 0.5 as much comes as stays, at 1 nothing of the token stays. By attention weights
-    alone, by the lengths of what they mix, with what passes by on the residual, and after the normalisation that follows: where
-    these lie far apart, the simpler count misleads. Means over tokens of all kinds.
+    alone, by the lengths of what they mix and, in models that have them, with what passes by on the residual and after the
+    normalisation that follows: where these lie far apart, the simpler count misleads. Means over tokens of all kinds.
     """
     frame = table_of(tables, "mixing")
     frame = frame[frame["kind"] == "all"]

@@ -1,12 +1,17 @@
 """The stream: what each layer adds to the vectors that run through it."""
 
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from conoscope.figures.base import Chart, Tables, figure, rounded, runs_of, table_of
+from conoscope.figures.base import Chart, Tables, figure, noted, rounded, runs_of, table_of
 from conoscope.figures.lines import curve, lines_of, with_interval
 from conoscope.figures.marks import HEADER, shown
 from conoscope.figures.panels import NARROW, WIDE, paneled
 from conoscope.figures.theme import PALETTE
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHARES = {"residual_share": "what was there", "attention_share": "attention", "forward_share": "feed-forward part"}
 """In that order from below."""
@@ -16,11 +21,11 @@ TURNS = {"cosine": "cosine of a token's vectors", "cka": "CKA of all tokens"}
 
 @figure("stream", question="stream")
 def stream(tables: Tables) -> Chart | None:
-    """Shares of what was there, of attention and of the feed-forward part in what a layer leaves.
+    """Shares of what was there and of each part that is added, in what a layer leaves.
 
-    Lengths of the three parts that a layer adds up, as shares of their sum, means over tokens. A small share of attention says
+    Lengths of the parts that a layer adds up, as shares of their sum, means over tokens. A small share of attention says
     that vectors run on nearly as they were. The parts may point against each other: the shares say how much is added, not how
-    much is left of it. A model without a feed-forward part, or where it is not found, has two parts.
+    much is left of it.
     """
     import altair as alt
 
@@ -46,7 +51,17 @@ def stream(tables: Tables) -> Chart | None:
         )
         .properties(width=width, height=height)
     )
-    return bars if len(runs) == 1 else paneled(bars, list(runs.values()), "run")
+    return noted(bars if len(runs) == 1 else paneled(bars, list(runs.values()), "run"), _without_forward(frame, runs))
+
+
+def _without_forward(frame: "pd.DataFrame", runs: Mapping[str, str]) -> str:
+    """What is said of runs that have two parts alone."""
+    forward = set(frame["run"][frame["what"] == "forward_share"])
+    lacking = [name for run, name in runs.items() if run not in forward]
+    if not lacking:
+        return ""
+    where = f" in {', '.join(lacking)}" if len(runs) > 1 else ""
+    return f"No feed-forward part was found{where}: what was there and attention are all the parts."
 
 
 @figure("stream", question="stream", marks={"interval": "The band is the 95 % interval of the mean over tokens."})
@@ -75,7 +90,7 @@ def kurtosis(tables: Tables) -> Chart | None:
     larger than the others gives nearly as much as there are coordinates. Such coordinates decide cosines.
     """
     frame = with_interval(table_of(tables, "stream"))
-    return curve(tables, lines_of(frame, "what", {"kurtosis": "hidden states"}), "excess kurtosis", n="tokens")
+    return curve(tables, lines_of(frame, "what", {"kurtosis": "hidden states"}), "excess kurtosis", (0, 0), n="tokens")
 
 
 @figure(
