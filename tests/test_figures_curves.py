@@ -131,6 +131,15 @@ def test_of_one_run_each_site_is_a_line_in_one_panel_and_the_band_is_the_interva
     assert [part["encoding"]["color"]["field"] for part in parts_of(chart)] == ["line"] * 4
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_the_baseline_of_a_line_of_one_layer_is_a_stroke(runs: int) -> None:
+    chart = drawn("sim", sim=pd.concat([sim_table(f"run {number}", layers=1) for number in range(runs)]))
+    assert {row["line" if runs == 1 else "panel"] for row in rows_where(chart, alone=True)} == {"keys"}
+    (stroke,) = [part for part in parts_of(chart) if part["mark"].get("shape") == "stroke"]
+    assert [step["filter"] for step in stroke["transform"] if "filter" in step] == ["datum.alone"]
+    assert stroke["encoding"]["y"]["field"] == "baseline"
+
+
 def test_a_site_that_is_measured_by_head_alone_shows_the_mean_over_heads_from_the_lowest_to_the_highest() -> None:
     (row,) = rows_where(drawn("sim", sim=sim_table(whole=False)), line="keys", layer=1)
     assert (row["value"], row["low"], row["high"]) == pytest.approx((0.45, 0.4, 0.5))

@@ -368,3 +368,8 @@ def test_a_claim_cannot_leave_its_evidence_out() -> None:
 @pytest.mark.parametrize(("share", "n", "low"), [(0.5, 100, 0.4038), (1.0, 4, 0.5101), (0.0, 10, 0.0)])
 def test_the_lower_end_is_that_of_wilson(share: float, n: int, low: float) -> None:
     assert lower_end(share, n) == pytest.approx(low, abs=5e-5)
+
+
+def test_the_lower_end_of_no_right_answers_is_nothing_and_of_any_share_no_more_than_it() -> None:
+    assert {lower_end(0.0, n) for n in range(1, 2000)} == {0.0}
+    assert all(0 <= lower_end(right / n, n) <= right / n for n in (1, 3, 7, 311, 1000) for right in range(n + 1))

@@ -125,9 +125,10 @@ def _counts(kinds: list[list[str]], letters: dict[str, str]) -> Chart:
         for gate, letter in letters.items()
     ]
     # The names stand within the panel: beside it they would push the map away where it stands above.
-    base = alt.Chart(pd.DataFrame(rows)).encode(alt.Y("name:N", title=None, sort=None).axis(None))
-    names = base.mark_text(align="left", aria=False, color=GREY, fontSize=12).encode(x=alt.value(0), text="name:N")
-    counted = base.encode(alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)], range=[NAMES, NAMES + BARS]))
-    bars = counted.mark_bar(aria=False, style="count").encode(_color(), tooltip=["gate:N", "heads:Q"])
-    numbers = counted.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")
-    return alt.layer(names, bars, numbers).properties(width=NAMES + BARS + 20, height=alt.Step(20))
+    base = alt.Chart(pd.DataFrame(rows)).encode(
+        alt.X("heads:Q", title="heads").axis(None).scale(domain=[0, len(kinds)], range=[NAMES, NAMES + BARS]),
+        alt.Y("name:N", title=None, sort=None).axis(ticks=False, domain=False, labelAlign="left", labelPadding=0),
+    )
+    bars = base.mark_bar(aria=False, style="count").encode(_color(), tooltip=["gate:N", "heads:Q"])
+    numbers = base.mark_text(align="left", dx=4, aria=False, color=GREY).encode(text="heads:Q")
+    return alt.layer(bars, numbers).properties(width=NAMES + BARS, height=alt.Step(20))

@@ -115,6 +115,8 @@ def _layered(frame: "pd.DataFrame", title: str, span: list[float], told: Mapping
 
     colour, shape = _marks(frame, legends.runs)
     scale = alt.Scale(domain=span, nice=True, zero=False)
+    if "baseline" in frame and _lonely(frame):
+        frame = frame.assign(alone=_alone(frame))
     base = alt.Chart(frame).encode(alt.X("layer:O", title="layer").axis(labelAngle=0, labelOverlap=True), colour)
     if "dash" in frame:
         base = base.encode(detail="dash:N")
@@ -131,6 +133,11 @@ def _layered(frame: "pd.DataFrame", title: str, span: list[float], told: Mapping
     if "baseline" in frame and frame["baseline"].notna().any():
         thin = base.mark_line(strokeWidth=1, aria=False, style="baseline").encode(alt.Y("baseline:Q", scale=scale))
         parts.append(dashed(thin, legends.baseline))
+        if _lonely(frame):
+            # A line of one layer has no length: a dashed stroke stands for it.
+            alone = base.transform_filter("datum.alone")
+            stroke = alone.mark_point(shape="stroke", size=600, strokeWidth=1, aria=False, style="baseline")
+            parts.append(dashed(stroke.encode(alt.Y("baseline:Q", scale=scale)), legends.baseline))
         tips.append(alt.Tooltip("baseline:Q", format=TOLD))
     tips += [alt.Tooltip(name, title=said, format=_format(frame[name])) for name, said in told.items()]
     points = base.mark_point(filled=True, size=45, opacity=1, aria=False)
@@ -180,7 +187,15 @@ def grid(span: Sequence[float]) -> dict[str, Any]:
 
 def _lonely(frame: "pd.DataFrame") -> bool:
     """Whether a line has one layer alone."""
-    return bool((frame.groupby([name for name in ("panel", "line", "dash") if name in frame]).size() == 1).any())
+    return bool(_alone(frame).any())
+
+
+def _alone(frame: "pd.DataFrame") -> "pd.Series[bool]":
+    """Which rows are the one layer of their line."""
+    found: pd.Series[bool] = (
+        frame.groupby([name for name in ("panel", "line", "dash") if name in frame])["layer"].transform("size") == 1
+    )
+    return found
 
 
 def _format(column: "pd.Series[Any]") -> Any:

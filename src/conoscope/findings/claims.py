@@ -140,7 +140,8 @@ def lower_end(share: SupportsFloat, n: SupportsFloat) -> float:
     """The lower end of Wilson's 95 % interval of a share of n."""
     p, count, square = float(share), float(n), NORMAL**2
     middle, spread = p + square / (2 * count), NORMAL * (p * (1 - p) / count + square / (4 * count**2)) ** 0.5
-    return float((middle - spread) / (1 + square / count))
+    # Rounding may put the end above the share itself: of no right answers it would lie above 0.
+    return max(0.0, min(p, (middle - spread) / (1 + square / count)))
 
 
 def counted(number: SupportsFloat, one: str, many: str) -> str:
