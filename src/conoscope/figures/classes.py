@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 DIRECTIONS = {"held_out": "mean of the other half", "first": "first right example"}
 """Representatives whose cosines are drawn: that which no scored example helped to make, and the published one."""
+PUBLISHED = "Beside them are directions as published: the first example of a class that the model gets right."
+OPPOSITE = "Of two classes the directions are opposite around their mean, so that one is drawn."
 FEW, MOST = 6, 40
 """Classes that get a box for each two of them, and classes that are drawn."""
 BOXES, ALONE, RANGED = 300, 170, 240
@@ -43,8 +45,8 @@ def class_cones(tables: Tables) -> Chart | None:
     Of the vectors of texts in the last layer: cos(u - m, r - m), with u the unit vector of an example, r the direction of a
     class and m the mean of the directions of all classes, which takes out what all classes share. Above 0 an example lies to the
     side of that class, below 0 to that of the others. Where a class's own examples stand clear above the others, its direction
-    tells it. No example is scored with a direction that it helped to make: directions are means of the other half of the corpus,
-    or, as published, the first example that the model gets right. Medians of plain cosines are told on hovering.
+    tells it. No example is scored with a direction that it helped to make: directions are means of the other half of the corpus.
+    Medians of plain cosines are told on hovering.
     """
     frame = table_of(tables, "class_cones")
     frame = last_layer(frame.dropna(subset=MEDIAN)) if MEDIAN in frame else frame[:0]
@@ -74,6 +76,7 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
     """A box for each two classes."""
     import altair as alt
 
+    published = "first" in set(frame["representative"])
     frame = lines_of(frame, "representative", DIRECTIONS)
     # A run has a line of the header to itself: its name may be as long as that.
     both = frame["class"].nunique() == 2
@@ -106,7 +109,7 @@ def _boxes(frame: "pd.DataFrame") -> Chart:
     columns = 3 if both and len(runs_of(frame)) == 1 else 2
     faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), there, columns=columns)
     faceted = faceted.resolve_scale(x="independent", xOffset="independent")
-    return noted(faceted, "Of two classes the directions are opposite around their mean, so that one is drawn." if both else "")
+    return noted(faceted, PUBLISHED if published else "", OPPOSITE if both else "")
 
 
 def _centred(channel: Any) -> Any:
