@@ -178,7 +178,7 @@ def test_whole_vectors_are_not_counted_among_heads() -> None:
 
 def test_entropy_is_the_mean_over_heads_for_each_kind_of_row() -> None:
     rows = rows_of(drawn("entropy", attention_entropy=entropy_table()))
-    assert [row["line"] for row in rows] == ["all tokens", "classifying token", "the same, to others"]
+    assert [row["line"] for row in rows] == ["all tokens", "[CLS] or last token", "the same, to others"]
     assert all((row["value"], row["low"], row["high"]) == pytest.approx((0.4, 0.2, 0.6)) for row in rows)
 
 

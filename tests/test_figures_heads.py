@@ -135,7 +135,7 @@ def test_numbers_are_written_where_they_can_be_read(layers: int, heads: int, wri
 
 def test_the_entropy_is_of_all_rows_and_of_the_classifying_token() -> None:
     found = spec_of("entropy-heads", every_table(1, 2))
-    assert [panel["title"] for panel in found["concat"]] == [["all tokens"], ["the classifying token"]]
+    assert [panel["title"] for panel in found["concat"]] == [["all tokens"], ["[CLS] or last token"]]
 
 
 def test_what_no_head_looks_at_is_left_out_and_what_is_the_same_is_drawn_once() -> None:

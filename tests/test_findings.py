@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from conoscope.findings import QUESTIONS, Claim, find
-from conoscope.findings.claims import Control, decimal, lower_end, percent
+from conoscope.findings.claims import Control, decimal, exceeds, lower_end, percent
 
 NAN = float("nan")
 
@@ -99,7 +99,7 @@ def test_runs_are_compared_at_the_same_site_and_layer() -> None:
         "Mean cosine within a sentence (SIM), attention outputs of layer 2 in every run (the narrowest cone that all have, "
         "narrowest in before). before: 0.97, nearly one direction, another for each sentence (100 sentences, between different "
         "sentences 0.20); after: 0.60, a wide cone, another for each sentence (100 sentences, between different sentences 0.20, "
-        "its own narrowest, values of layer 2, 0.70)."
+        "its own narrowest, values of layer 2, 0.70 (between different sentences 0.20))."
     )
 
 
@@ -133,8 +133,11 @@ def test_the_direction_tells_the_class_with_every_control() -> None:
             "hardly tells the class beyond shuffled labels",
         ),
         ({"value": 0.9, "shuffled": {"value": 0.89}}, "hardly tells the class beyond shuffled labels"),
-        ({"value": 1.0, "n": 4, "norm": 0.5}, "tells the class"),
-        ({"value": 1.0, "n": 3, "norm": 0.51}, "hardly tells the class beyond length alone"),
+        # The lower end of 74.5 % of 200 is 68.0 %, but what lengths get is as uncertain.
+        ({"value": 0.745, "norm": 0.67, "n": 200}, "hardly tells the class beyond length alone"),
+        ({"value": 1.0, "n": 4, "norm": 0.5}, "hardly tells the class beyond length alone"),
+        ({"value": 1.0, "n": 12, "norm": 0.5}, "tells the class"),
+        ({"value": 1.0, "n": 60, "norm": 1.0, "chance": 1.0}, "has but one class to tell"),
     ],
 )
 def test_the_verb_follows_the_strongest_control_alone_and_beside_others(changed: dict[str, Any], verdict: str) -> None:
@@ -173,6 +176,15 @@ def test_runs_are_compared_by_the_same_kind_of_direction() -> None:
     assert text.startswith("Nearest class direction in the last layer (runs differ in layer). ")
 
 
+def test_runs_of_different_vectors_say_so() -> None:
+    both = runs(nearest(0.9), nearest(0.9))
+    facts = [{"run": "before", "vector": "the mean of the token vectors"}, {"run": "after", "vector": "the first token"}]
+    text = said(class_cones__nearest=both, runs=pd.DataFrame(facts))
+    assert text.startswith("Nearest class direction in the last layer (runs differ in the vector of a text). before: ")
+    alike = pd.DataFrame(facts).assign(vector="the first token")
+    assert "differ" not in said(class_cones__nearest=both, runs=alike)
+
+
 def test_which_vector_it_is_is_said_and_not_what_the_classifier_reads_where_there_is_none() -> None:
     frame = nearest(0.9, agreement=NAN, model=NAN)
     silent = said(class_cones__nearest=frame)
@@ -190,8 +202,8 @@ def test_which_vector_it_is_is_said_and_not_what_the_classifier_reads_where_ther
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (("mixed",), "1 head has no gate, and 1 head of no clear kind"),
-        (("closed", "mixed"), "2 heads have 1 gate in all: 1 closed, and 1 head of no clear kind"),
+        (("mixed", "mixed"), "2 heads have no gate: none is of a clear kind"),
+        (("closed", "mixed"), "2 heads have 1 gate in all: 1 closed, and 1 head is of no clear kind"),
         (
             ("closed", "closed + instance", "open"),
             "3 heads have 4 gates in all (a head may have several): 2 closed, 1 instance and 1 open",
@@ -213,8 +225,8 @@ def test_gates_side_by_side_keep_texts_and_stability() -> None:
     text = said(gates__names=runs(gates("open", "closed + open", n=1), gates("mixed")))
     assert text == (
         "Gates. before: 3 gates in all (a head may have several) of 2 heads: 2 open and 1 closed (named from 1 text, heads that "
-        "keep their name in at least half of these texts: 2, mean share of texts that keep it 75 %); after: no gate of 1 head, "
-        "and 1 head of no clear kind (named from 16 texts, heads that keep their name in at least half of these texts: 1, mean "
+        "keep their name in at least half of these texts: 2, mean share of texts that keep it 75 %); after: no gate of 1 head: "
+        "none is of a clear kind (named from 16 texts, heads that keep their name in at least half of these texts: 1, mean "
         "share of texts that keep it 100 %)."
     )
 
@@ -373,3 +385,13 @@ def test_the_lower_end_is_that_of_wilson(share: float, n: int, low: float) -> No
 def test_the_lower_end_of_no_right_answers_is_nothing_and_of_any_share_no_more_than_it() -> None:
     assert {lower_end(0.0, n) for n in range(1, 2000)} == {0.0}
     assert all(0 <= lower_end(right / n, n) <= right / n for n in (1, 3, 7, 311, 1000) for right in range(n + 1))
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "other", "of", "larger"),
+    # Newcombe (1998), table II: of 56/70 and 48/80 the interval of the difference is 0.0524 to 0.3339; of 9/10 and 3/10 it is
+    # 0.1705 to 0.8090; of 5/56 and 0/29 it is -0.0381 to 0.1926.
+    [(56 / 70, 70, 48 / 80, 80, True), (0.9, 10, 0.3, 10, True), (5 / 56, 56, 0, 29, False), (0.3, 10, 0.9, 10, False)],
+)
+def test_a_share_exceeds_another_by_newcombes_interval(share: float, n: int, other: float, of: int, larger: bool) -> None:
+    assert exceeds(share, n, other, of) is larger

@@ -32,6 +32,7 @@ from conoscope.showing import shown
 from truth import REFERENCES, Allowed, faults_of, marks_not_drawn, wrong_numbers
 
 TEXTS = 18
+VECTORS = {"first": "the first token", "last": "the last token", "mean": "the mean of the token vectors"}
 DEGREES = (90, 180)
 """Angles at which two directions are orthogonal, and opposite."""
 OF_CAPTIONS = {
@@ -116,7 +117,7 @@ def rows_of(tables: Mapping[str, pd.DataFrame], name: str) -> list[dict[str, Any
 
 
 def faults(tables: Mapping[str, pd.DataFrame], names: Sequence[str], findings: Sequence[Finding]) -> list[str]:
-    rows = {name: rows_of(tables, name) for name, _ in REFERENCES.values() if name in tables}
+    rows = {name: rows_of(tables, name) for name in ("runs", *(name for name, _ in REFERENCES.values())) if name in tables}
     return [fault for found in findings for fault in faults_of(found.text, found.figure, rows, names)]
 
 
@@ -166,7 +167,27 @@ def header_of(run: Run) -> dict[str, Allowed]:
         accuracy.share("", seen["correct"] / seen["labelled"])
         accuracy.count(seen["labelled"], " labelled texts")
         accuracy.share("largest class ", max(seen["classes"].values()) / sum(seen["classes"].values()))
-    return {"Texts": Allowed(plain=[seen["examples"]]), "Texts cut": cut, "Accuracy": accuracy}
+    corpus, pool = run.provenance["corpus"], run.provenance["pool"]
+    vector = "what the classifier reads" if pool["by"] == "the classifier" else VECTORS[pool["vector"]]
+    by = f"({pool['token'] if pool['by'] == 'the classifier' else pool['by']})"
+    return {
+        "Texts": Allowed(plain=[seen["examples"]], required=[str(seen["examples"])]),
+        "Texts cut": cut,
+        "Accuracy": accuracy,
+        "Vector of a text": Allowed(required=[vector, by]),
+        "Corpus": Allowed(required=[corpus["name"]]),
+        "Type": Allowed(required=[model["type"]]),
+    }
+
+
+def rows_of_the_header(header: str) -> dict[str, dict[str, str]]:
+    """What the table of the first screen says of each run, by the name of the column."""
+    columns = [text_of(cell) for cell in re.findall(r"<th[ >].*?</th>", header)]
+    rows = [
+        [text_of(cell) for cell in re.findall(r"<td[ >].*?</td>", row)] for row in re.findall(r"<tr>.*?</tr>", header, re.DOTALL)
+    ]
+    named = [dict(zip(columns, cells, strict=True)) for cells in rows if cells]
+    return {row["Model"]: {column: cell for column, cell in row.items() if cell} for row in named}
 
 
 def test_every_number_of_the_header_is_in_the_provenance(reported: Reported, sources: dict[str, list[Any]]) -> None:
@@ -175,9 +196,12 @@ def test_every_number_of_the_header_is_in_the_provenance(reported: Reported, sou
         runs = [run for run in reported.runs if run.name == name]
         told = facts(runs)
         for field, allowed in header_of(runs[0]).items():
-            assert wrong_numbers(told[field], allowed) == []
+            if field in ("Texts", "Texts cut", "Accuracy"):
+                assert wrong_numbers(told[field], allowed) == []
             assert all(piece in told[field] for piece in allowed.required), told[field]
             assert told[field] in text_of(header)
+        if reported.names:
+            assert rows_of_the_header(header)[name] == {field: fact for field, fact in told.items() if fact}
         layers, heads = re.findall(r"\d+", told["Layers × heads"])
         assert (int(layers), int(heads)) == {"classifier": (3, 2), "encoder": (6, 12), "several": (2, 2), "shallow": (1, 2)}[name]
         many = re.search(r"\((\d+) in all\)", told["Classes"])
@@ -229,7 +253,14 @@ def test_captions_hold_no_number_of_their_own_and_name_no_mark_that_is_not_drawn
     found = {}
     for name, chart in drawn.items():
         written = spec(chart)
-        found[name] = caption_faults(name, FIGURES[name].caption_of(written), written, reported.tables)
+        caption = FIGURES[name].caption_of(written)
+        found[name] = caption_faults(name, caption, written, reported.tables)
+        if FIGURES[name].question == "classes":
+            vectors = set(reported.tables["runs"]["vector"].dropna())
+            found[name] += [vector for vector in vectors if vector not in caption]
+            found[name] += (
+                ["the classifier"] if "classifier" in caption and not any("classifier" in one for one in vectors) else []
+            )
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
@@ -262,7 +293,13 @@ def test_a_claim_that_loses_its_controls_is_caught_in_every_form(reported: Repor
 
 def test_a_mark_or_a_number_that_is_not_drawn_is_caught(reported: Reported) -> None:
     chart = spec(FIGURES["sim"].draw(reported.tables))
-    for said in ("Boxes are halves.", "Cells are heads."):
+    for said in (
+        "Boxes are halves.",
+        "Cells are heads.",
+        "Hollow are wrong ones.",
+        "Triangles are means.",
+        "The stroke is chance.",
+    ):
         assert caption_faults("sim", said, chart, reported.tables)
     assert caption_faults("sim", "At most 601 lines are drawn.", chart, reported.tables) == ["601"]
     assert caption_faults("effective-rank", "Fewer than 9 times the width.", chart, {"effective_rank": pd.DataFrame()}) == ["9"]
@@ -313,9 +350,26 @@ def sim_tables(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"layer": "Int64", "head": "Int64"})
 
 
-@settings(max_examples=60, deadline=None)
+@st.composite
+def plausibility_tables(draw: st.DrawFn) -> pd.DataFrame:
+    """Tables of judged maps: any numbers with their intervals, with or without the random map."""
+    rows = []
+    for run in draw(st.sampled_from([[""], ["before", "after"]])):
+        maps = draw(st.lists(st.sampled_from(["attention", "norms", "rollout"]), min_size=1, unique=True))
+        for name in [*maps, *draw(st.sampled_from([[], ["random"]]))]:
+            low, value, high = sorted(draw(st.tuples(SHARE, SHARE, SHARE)))
+            judged = {"metric": "auroc", "average": "micro", "map": name, "n": 40}
+            rows.append({"run": run, **judged, "low": low, "value": value, "high": high})
+    return pd.DataFrame(rows)
+
+
+@settings(max_examples=90, deadline=None)
 @given(
-    st.one_of(nearest_tables().map(lambda frame: {"class_cones.nearest": frame}), sim_tables().map(lambda frame: {"sim": frame}))
+    st.one_of(
+        nearest_tables().map(lambda frame: {"class_cones.nearest": frame}),
+        sim_tables().map(lambda frame: {"sim": frame}),
+        plausibility_tables().map(lambda frame: {"plausibility": frame}),
+    )
 )
 def test_findings_of_any_table_hold_its_numbers_and_its_controls(tables: dict[str, pd.DataFrame]) -> None:
     names = [name for name in next(iter(tables.values()))["run"].unique() if name]

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from colorsys import rgb_to_hsv
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import fmean
@@ -16,11 +17,13 @@ SCALES = ("95 % interval", "where 1 is uniform", "(1 is uniform)")
 
 @dataclass
 class Allowed:
-    """The numbers that a text may hold, and the pieces that it must hold."""
+    """The numbers that a text may hold, the pieces that it must and must not hold, and what it or the subject must name."""
 
     percent: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
     required: list[str] = field(default_factory=list)
+    forbidden: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
 
     def share(self, name: str, value: Any, digits: int = 1) -> None:
         """A percentage that must stand behind a name; nothing where the table has none."""
@@ -68,20 +71,26 @@ def claims_of(text: str, runs: Sequence[str]) -> dict[str, str]:
 def faults_of(text: str, figure: str, tables: Mapping[str, Rows], runs: Sequence[str]) -> list[str]:
     """What a finding says that its table does not, and what it leaves out; `runs` are empty for a finding on one run."""
     table, reference = REFERENCES[figure]
-    rows = [row for row in tables[table] if not missing(row["value"])]
+    facts = {row["run"]: row for row in tables.get("runs", ()) if "run" in row}
+    # A finding on one run may come from tables without names of runs.
+    facts |= {"": next(iter(facts.values()))} if len(facts) == 1 else {}
+    rows = [{**row, "facts": facts.get(row.get("run", ""), {})} for row in tables[table] if not missing(row["value"])]
     found = reference(rows)
     if not runs:
         (only,) = found.values()
         return _faults(text, only)
     parts = claims_of(text, runs)
     subject = Allowed(plain=[number for one in found.values() for number in one.plain])
-    faults = [f"{number} in {parts['']!r}" for number in wrong_numbers(parts.pop(""), subject)]
+    about = parts.pop("")
+    faults = [f"{number} in {about!r}" for number in wrong_numbers(about, subject)]
     faults += [f"no word of the run {run}" for run in found.keys() - parts.keys()]
-    return faults + [fault for run, part in parts.items() for fault in _faults(part, found[run])]
+    return faults + [fault for run, part in parts.items() for fault in _faults(part, found[run], about)]
 
 
-def _faults(text: str, allowed: Allowed) -> list[str]:
+def _faults(text: str, allowed: Allowed, about: str = "") -> list[str]:
     wrong = [f"{number} in {text!r}" for number in wrong_numbers(text, allowed)]
+    wrong += [f"{piece!r} in {text!r}" for piece in allowed.forbidden if piece in text]
+    wrong += [f"no {piece!r} in {about!r} or {text!r}" for piece in allowed.named if piece not in text and piece not in about]
     return wrong + [f"no {piece!r} in {text!r}" for piece in allowed.required if piece not in text]
 
 
@@ -102,7 +111,7 @@ def _sim(rows: Rows) -> dict[str, Allowed]:
     cells: dict[str, dict[Any, dict[str, float]]] = {}
     for run, here in by_run(rows).items():
         cells[run] = {}
-        for place in {(row["site"], row["layer"]) for row in here}:
+        for place in dict.fromkeys((row["site"], row["layer"]) for row in here):
             of = [row for row in here if (row["site"], row["layer"]) == place]
             whole = [row for row in of if missing(row["head"])] or of
             means = {name: fmean(float(row[name]) for row in whole) for name in ("value", "n")}
@@ -112,7 +121,9 @@ def _sim(rows: Rows) -> dict[str, Allowed]:
             cells[run][(*place, heads)] = {**means, "baseline": baseline}
     own = {run: max(here, key=lambda place, here=here: here[place]["value"]) for run, here in cells.items()}
     shared = everywhere(cells)
-    best = max((cells[run][place]["value"], place) for run in cells for place in shared)[1] if shared else None
+    # Of equal ones the first of the table.
+    every = [(cells[run][place]["value"], place) for run in cells for place in cells[run] if place in shared]
+    best = max(every, key=lambda one: one[0])[1] if every else None
     return {run: _cone(here, best or own[run], own[run], len(cells)) for run, here in cells.items()}
 
 
@@ -121,12 +132,33 @@ def _cone(here: Mapping[Any, Mapping[str, float]], at: Any, own: Any, runs: int)
     allowed.number("", cell["value"])
     allowed.number("between different sentences ", cell["baseline"])
     allowed.count(cell["n"], " sentence")
-    narrow = "no narrow cone" if cell["value"] < 0.4 else "a wide cone" if cell["value"] < 0.8 else "nearly one direction"
-    allowed.required.append(narrow)
+    allowed.required.append(_verdict_on_a_cone(cell["value"], cell["baseline"]))
+    allowed.named.append(_place(at))
     if runs > 1 and own != at:
-        allowed.plain.append(own[1])
+        allowed.plain += [own[1], own[2]]
+        base = here[own]["baseline"]
+        allowed.plain += [] if missing(base) else [base]
+        beside = "" if missing(base) else f" (between different sentences {base:.2f})".replace("-0.00", "0.00")
         allowed.number("", here[own]["value"])
+        allowed.required.append(f"{_place(own)}, {here[own]['value']:.2f}{beside}".replace("-0.00", "0.00"))
     return allowed
+
+
+def _verdict_on_a_cone(value: float, baseline: float) -> str:
+    if value < 0.4:
+        return "no narrow cone"
+    how = "nearly one direction" if value >= 0.8 else "a wide cone"
+    if missing(baseline):
+        return how
+    same = "the same" if baseline >= value - 0.05 else "another" if baseline < value / 2 else "partly the same"
+    return f"{how}, {same} for {'each sentence' if same == 'another' else 'all sentences'}"
+
+
+def _place(at: Any) -> str:
+    words = {"hidden": "hidden states", "output": "attention outputs", "query": "queries", "key": "keys", "value": "values"}
+    site = {**words, "input": "layer inputs", "context": "head outputs"}[at[0]]
+    heads = f", mean over {at[2]} head{'s' if at[2] > 1 else ''}" if at[2] else ""
+    return f"{site} of layer {at[1]}{'' if at[1] else ' (the embedding)'}{heads}"
 
 
 def _nearest(rows: Rows) -> dict[str, Allowed]:
@@ -146,19 +178,38 @@ def _nearest(rows: Rows) -> dict[str, Allowed]:
 
 def _against_controls(row: dict[str, Any], controls: Mapping[str, dict[str, Any]]) -> Allowed:
     allowed = Allowed(plain=[row["layer"]])
+    told = row["facts"].get("vector")
+    vector = (
+        ("the vector that stands for a text" if missing(row.get("model")) else "what the classifier reads")
+        if missing(told)
+        else told
+    )
+    how = {
+        "held_out": "means of the other half",
+        "mean": "class means",
+        "medoid": "middle examples",
+        "first": "first right examples",
+    }
+    allowed.required += [f"{vector} in layer {row['layer']}", how[row["representative"]]]
     allowed.share("", row["value"])
     allowed.count(row["n"], " example")
     allowed.share("largest class ", row["chance"])
     allowed.share("the model itself ", row.get("model"))
     allowed.share("same answer as the model ", row.get("agreement"))
-    bounds = [float(row["chance"])]
+    low = _wilson(float(row["value"]), float(row["n"]))[0]
+    failed = {"the largest class": float(row["chance"])} if low <= row["chance"] else {}
     if "norm" in controls:
-        allowed.share("length alone ", controls["norm"]["value"])
-        bounds.append(float(controls["norm"]["value"]))
+        norm = float(controls["norm"]["value"])
+        allowed.share("length alone ", norm)
+        high = _wilson(norm, float(controls["norm"]["n"]))[1]
+        if row["value"] - norm <= sqrt((row["value"] - low) ** 2 + (high - norm) ** 2):
+            failed["length alone"] = norm
     if "shuffled" in controls:
         one = controls["shuffled"]
         allowed.share("shuffled labels ", one["value"])
-        bounds.append(float(one["value"]))
+        by_chance = not missing(one.get("p")) and one["p"] > 0.05
+        bound = max(float(one["value"]), float(row["value"])) if by_chance else float(one["value"])
+        failed |= {"shuffled labels": bound} if low <= bound else {}
         if not missing(one.get("p")):
             allowed.share("(", one["low"])
             allowed.share(" to ", one["high"])
@@ -166,11 +217,18 @@ def _against_controls(row: dict[str, Any], controls: Mapping[str, dict[str, Any]
             allowed.count(one["permutations"], " permutations")
             allowed.plain.append(float(one["p"]))
             allowed.required.append(f"p = {float(one['p']):.2g}")
-            bounds += [1.0] if one["p"] > 0.05 else []
-    p, n = float(row["value"]), float(row["n"])
-    low = (p + 1.96**2 / (2 * n) - 1.96 * sqrt(p * (1 - p) / n + (1.96 / (2 * n)) ** 2)) / (1 + 1.96**2 / n)
-    allowed.required.append("tells the class" if low > max(bounds) else "hardly tells the class beyond")
+    strongest = [name for name, bound in failed.items() if bound == max(failed.values())]
+    verdict = f"hardly tells the class beyond {strongest[0]}" if failed else " tells the class"
+    allowed.required.append("has but one class to tell" if row["chance"] == 1 else verdict)
+    if not failed:
+        allowed.forbidden.append("hardly")
     return allowed
+
+
+def _wilson(p: float, n: float) -> tuple[float, float]:
+    """Both ends of Wilson's 95 % interval."""
+    middle, spread = p + 1.96**2 / (2 * n), 1.96 * sqrt(p * (1 - p) / n + (1.96 / (2 * n)) ** 2)
+    return (middle - spread) / (1 + 1.96**2 / n), (middle + spread) / (1 + 1.96**2 / n)
 
 
 def _gates(rows: Rows) -> dict[str, Allowed]:
@@ -185,6 +243,7 @@ def _gates(rows: Rows) -> dict[str, Allowed]:
             allowed.required.append("a head may have several")
         if mixed:
             allowed.count(mixed, " head")
+        allowed.required += [f"{count} {kind}" for kind, count in kinds.most_common(3)]
         counts = sorted(kinds.values(), reverse=True)
         allowed.plain += [*counts, sum(counts[3:])]
         allowed.plain += map(float, texts)
@@ -210,8 +269,11 @@ def _norms(rows: Rows) -> dict[str, Allowed]:
     for run, here in kinds.items():
         kind = most if common else max(here, key=lambda one, here=here: abs(here[one][0] - here[one][1]))
         allowed = Allowed(plain=[len(here), here[kind][2]])
-        allowed.share("", here[kind][0], 0)
-        allowed.share("", here[kind][1], 0)
+        words = {"cls": "[CLS] or begin-of-text tokens", "sep": "[SEP] or end-of-text tokens", "special": "other special tokens"}
+        allowed.required.append({**words, "punctuation": "punctuation marks"}.get(kind, f"tokens of kind {kind}"))
+        weight, share = (f"{100 * here[kind][place]:.0f} %" for place in (0, 1))
+        allowed.percent += here[kind][:2]
+        allowed.required.append(f"{weight} of the weight and {share} of the norm")
         allowed.count(max(row["n"] for row in by_run(rows)[run] if row["kind"] == kind and missing(row["head"])), " text")
         apart = abs(here[kind][0] - here[kind][1]) >= 0.05
         allowed.required += [f"{here[kind][2]} layer", " disagree" if apart else " agree"]
@@ -236,6 +298,11 @@ def _entropy(rows: Rows) -> dict[str, Allowed]:
         allowed = Allowed(plain=[*ends, len(here)])
         for layer in ends:
             allowed.number("", here[layer])
+        low, high = (f"{here[layer]:.2f}" for layer in ends)
+        if ends[0] == ends[1]:
+            allowed.named.append(f"in layer {ends[0]}")
+        elif low != high and len(layers) == 1:
+            allowed.required += [f"most uniform in layer {ends[1]} (entropy {high}", f"concentrated in layer {ends[0]}, at {low}"]
         allowed.count(shape[run][0], " head")
         allowed.count(shape[run][1], " text")
         found[run] = allowed
@@ -283,6 +350,12 @@ def _frequency(rows: Rows) -> dict[str, Allowed]:
         for key, name in ((("norm", "content"), "without special tokens "), (("weight", "all"), "of rank and attention weight ")):
             if key in cells:
                 allowed.number(name, cells[key]["value"])
+        both = [float(cells["norm", tokens]["value"]) for tokens in ("all", "content") if ("norm", tokens) in cells]
+        weak = min(map(abs, both)) < 0.1 or min(both) < 0 < max(both)
+        allowed.required.append(
+            ("hardly longer or shorter" if weak else "longer" if both[0] > 0 else "shorter") + " for rare tokens"
+        )
+        allowed.forbidden += [] if weak else ["hardly"]
     return found
 
 
@@ -293,7 +366,9 @@ def _plausibility(rows: Rows) -> dict[str, Allowed]:
     }
     random = {run: here.pop("random", None) for run, here in maps.items()}
     common = everywhere(maps)
-    best = max((here[name]["value"], name) for here in maps.values() for name in common)[1] if common else None
+    # Of equal ones the first of the table.
+    every = [(one["value"], name) for here in maps.values() for name, one in here.items() if name in common]
+    best = max(every, key=lambda one: one[0])[1] if every else None
     found = {}
     for run, here in maps.items():
         row = here[best] if best else max(here.values(), key=lambda row: row["value"])
@@ -305,6 +380,12 @@ def _plausibility(rows: Rows) -> dict[str, Allowed]:
         allowed.count(row["n"], " word")
         if random[run] is not None:
             allowed.number("random map ", random[run]["value"])
+        chance = [0.5, 0.5 if random[run] is None else random[run]["value"]]
+        agrees = "agrees with" if row["low"] > max(chance) else "cannot be told from chance by"
+        allowed.required.append("runs against" if row["high"] < min(chance) else agrees)
+        allowed.named.append(row["map"])
+        if row["facts"].get("marked_by") == "grammar":
+            allowed.required.append("marked by the grammar of the corpus, not by people")
         if len(here) > 1:
             allowed.required.append(f"chosen among {len(here)} maps on the same sentences")
     return found
@@ -349,7 +430,43 @@ def _shaped(shape: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
     return lambda mark, encoding: f"'{shape}'" in str(mark) + str(encoding.get("shape"))
 
 
+def _round(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
+    return mark["type"] == "circle" or _shaped("circle")(mark, encoding) or (mark["type"] == "point" and "shape" not in encoding)
+
+
+def _struck(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
+    return mark["type"] in ("tick", "rule") or "'M0,-" in str(encoding.get("shape"))
+
+
+def _three_cornered(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
+    return "'triangle" in str(mark) + str(encoding.get("shape"))
+
+
+def _fillings(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
+    return "fillOpacity" in encoding
+
+
+HUES = {"green": (0.3, 0.5), "orange": (0.03, 0.13), "blue": (0.5, 0.65)}
+"""Where a colour lies on the wheel."""
+
+
+def _coloured(name: str) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+    def there(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
+        for found in re.findall(r"#([0-9a-fA-F]{6})\b", str(mark) + str(encoding)):
+            hue, saturation, _ = rgb_to_hsv(*(int(found[at : at + 2], 16) / 255 for at in (0, 2, 4)))
+            if saturation < 0.15 if name == "grey" else saturation >= 0.15 and HUES[name][0] <= hue <= HUES[name][1]:
+                return True
+        return False
+
+    return there
+
+
 MARKS = {
+    r"\b[Cc]ircles?\b": _round,
+    r"\b[Tt]riangles?\b": _three_cornered,
+    r"\b[Ss]trokes?\b": _struck,
+    r"\b[Hh]ollow\b": _fillings,
+    **{rf"\b[{name[0].upper()}{name[0]}]{name[1:]}\b": _coloured(name) for name in ("green", "orange", "blue", "grey")},
     r"\b[Dd]ashed\b": _dashed,
     r"\b[Dd]otted\b": _dashed,
     r"\b[Bb]ands?\b": _of_type("area", "errorband"),

@@ -112,7 +112,7 @@ def class_cosines_by_layer(tables: Tables) -> Chart | None:
     """Angles between the mean directions of classes, by layer.
 
     How cones part from layer to layer: 0 degrees where two classes share a direction, 90 where their directions are orthogonal,
-    180 where they are opposite. Where what is classified is one vector for all sentences, as [CLS] is in layer 0, it is 0.
+    180 where they are opposite. Where the vector of a text is one for all texts, as [CLS] is in layer 0, it is 0.
     Cosines are told on hovering.
     """
     frame = panels_of(_angles(tables))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 DIRECTIONS = {"held_out": "mean of the other half", "first": "first right example"}
 """Representatives whose cosines are drawn: that which no scored example helped to make, and the published one."""
-FIRST = "As published, a direction may also be that of the first example that the model gets right."
+PUBLISHED = "Beside them are directions as published: the first example of a class that the model gets right."
+OPPOSITE = "Of two classes the directions are opposite around their mean, so that one is drawn."
 FEW, MOST = 6, 40
 """Classes that get a box for each two of them, and classes that are drawn."""
 BOXES, ALONE, RANGED = 300, 170, 240
@@ -88,6 +89,7 @@ def _boxes(frame: "pd.DataFrame", order: list[Any]) -> Chart:
     """A box for each two classes."""
     import altair as alt
 
+    published = "first" in set(frame["representative"])
     frame = lines_of(frame, "representative", DIRECTIONS)
     # A run has a line of the header to itself: its name may be as long as that.
     both = frame["class"].nunique() == 2
@@ -121,11 +123,7 @@ def _boxes(frame: "pd.DataFrame", order: list[Any]) -> Chart:
     columns = 3 if both and len(runs_of(frame)) == 1 else 2
     faceted = paneled(chart.properties(width=ALONE if both else BOXES, height=180), panels, columns=columns)
     faceted = faceted.resolve_scale(x="independent", xOffset="independent")
-    return noted(
-        faceted,
-        FIRST if DIRECTIONS["first"] in set(frame["line"]) else "",
-        "Of two classes the directions are opposite around their mean, so that one is drawn." if both else "",
-    )
+    return noted(faceted, PUBLISHED if published else "", OPPOSITE if both else "")
 
 
 def _centred(channel: Any) -> Any:

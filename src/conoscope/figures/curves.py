@@ -10,7 +10,7 @@ from conoscope.figures.marks import SITES
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS = {"all": "all tokens", "cls": "classifying token", "cls_to_others": "the same, to others"}
+ROWS = {"all": "all tokens", "cls": "[CLS] or last token", "cls_to_others": "the same, to others"}
 WORDS = {"self_sim": "a word in its places", "intra_sim": "a sentence with its mean", "max_explained_variance": "one direction"}
 
 
@@ -73,8 +73,8 @@ def entropy(tables: Tables) -> Chart | None:
     """How widely attention is spread, by layer.
 
     The entropy of a row of attention weights, as a share of the largest that it can be: 1 is attention on all tokens alike, 0
-    all on one. The classifying token is [CLS], or the last token of a model without one; its row is shown whole, and without
-    what it gives to itself.
+    all on one. [CLS], or the last token of a model without one, is often what a text is classified from: its row is shown whole,
+    and without what it gives to itself.
     """
     frame = over_heads(table_of(tables, "attention_entropy"), "row")
     return curve(tables, lines_of(frame, "row", ROWS), "entropy", heads="heads")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VECTORS = {site: SITES[site] for site in ("query", "key", "value")}
-ROWS = {"all": "all tokens", "cls": "the classifying token"}
+ROWS = {"all": "all tokens", "cls": "[CLS] or last token"}
 PLACES = {"self": "itself", "previous": "previous token", "next": "next token", "first": "first token"}
 MAPS = {"query-key": "queries with keys", "value-output": "values with output"}
 LEAST = 0.1
@@ -40,7 +40,8 @@ def entropy_heads(tables: Tables) -> Chart | None:
     """How evenly each head spreads its attention.
 
     Entropy of the attention weights divided by that of even ones: 1 says that a head looks at all tokens alike, 0 that each
-    token looks at one alone. On one side the mean over all tokens that look, on the other the token that is classified from.
+    token looks at one alone. On one side the mean over all tokens that look, on the other [CLS], or the last token of a model
+    without one.
     """
     frame = _of_heads(tables, "attention_entropy", "row")
     return heat(frame, ROWS, Numbers("entropy", (0.0, 1.0))) if frame["head"].nunique() > 1 else None

@@ -52,9 +52,9 @@ LANES = {"value": -5, PERMUTED: -5, "agreement": 6, "model": 0, "chance": 0}
 def nearest_cone(tables: Tables) -> Chart | None:
     """How well the nearest direction alone would classify.
 
-    Each example is given the class whose direction is nearest; rows are ways to choose a class's direction, and two controls.
-    Far above the controls, direction tells the class; a control as high would say that lengths tell it too, or that labels which
-    mean nothing do.
+    Each example is given the class whose direction is nearest; rows are ways to choose a class's direction, and controls. Far
+    above the controls, direction tells the class; a control as high would say that lengths tell it too, or that labels which mean
+    nothing do.
     """
     import altair as alt
 

@@ -144,6 +144,13 @@ def lower_end(share: SupportsFloat, n: SupportsFloat) -> float:
     return max(0.0, min(p, (middle - spread) / (1 + square / count)))
 
 
+def exceeds(share: SupportsFloat, n: SupportsFloat, other: SupportsFloat, other_n: SupportsFloat) -> bool:
+    """Whether a share of n is larger than another that was counted too: Newcombe's 95 % interval of the difference is above 0."""
+    difference = float(share) - float(other)
+    below, above = float(share) - lower_end(share, n), 1 - lower_end(1 - float(other), other_n) - float(other)
+    return difference**2 > below**2 + above**2 and difference > 0
+
+
 def counted(number: SupportsFloat, one: str, many: str) -> str:
     """How many of something."""
     return f"{whole(number)} {one if float(number) == 1 else many}"

@@ -8,8 +8,10 @@ from conoscope.findings.claims import (
     Control,
     Facts,
     counted,
+    exceeds,
     in_common,
     known,
+    listed,
     lower_end,
     percent,
     probability,
@@ -43,7 +45,8 @@ def classes(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     rows = {row["run"]: row for _, row in chosen.iterrows()}
     order = [run for run in frame["run"].unique() if run in rows]
     apart = [name for name in ("representative", "layer") if chosen[name].nunique() > 1]
-    differ = f" (runs differ in {' and '.join(apart)})" if apart else ""
+    apart += ["the vector of a text"] if len({_vector(row, facts.get(run, {})) for run, row in rows.items()}) > 1 else []
+    differ = f" (runs differ in {listed(apart)})" if apart else ""
     return Answer(
         f"Nearest class direction in the last layer{differ}",
         {run: _claim(rows[run], frame[frame["run"] == run], facts.get(run, {})) for run in order},
@@ -51,15 +54,7 @@ def classes(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
 
 
 def _claim(row: Any, frame: "pd.DataFrame", facts: Any) -> Claim:
-    value, verdict = percent(row["value"]), _verdict(row, frame)
-    vector = facts.get("vector")
-    what = (
-        vector
-        if known(vector)
-        else "the vector that stands for a text"
-        if not known(row.get("model"))
-        else "what the classifier reads"
-    )
+    value, verdict, what = percent(row["value"]), _verdict(row, frame), _vector(row, facts)
     of = f"{value} of {counted(row['n'], 'example', 'examples')}"
     how = DIRECTIONS[row["representative"]]
     return Claim(
@@ -69,6 +64,13 @@ def _claim(row: Any, frame: "pd.DataFrame", facts: Any) -> Claim:
         verdict=verdict,
         controls=tuple(_controls(row, frame)),
     )
+
+
+def _vector(row: Any, facts: Any) -> str:
+    """Which vector of a text it is, in words."""
+    if known(facts.get("vector")):
+        return str(facts["vector"])
+    return "what the classifier reads" if known(row.get("model")) else "the vector that stands for a text"
 
 
 def _controls(row: Any, frame: "pd.DataFrame") -> list[Control]:
@@ -97,16 +99,20 @@ def _shuffled(row: Any) -> Control:
 
 
 def _verdict(row: Any, frame: "pd.DataFrame") -> str:
-    """By the strongest of the controls that the lower end of the value's interval does not exceed."""
+    """By the strongest of the controls that the value does not exceed: by the lower end of its interval, and what lengths get,
+    which is counted on as few examples, by the interval of the difference."""
+    if row["chance"] == 1:
+        return "has but one class to tell"
     least, controls = lower_end(row["value"], row["n"]), _by_control(frame)
-    bounds = {"the largest class": row["chance"]}
+    failed = {"the largest class": row["chance"]} if least <= row["chance"] else {}
     if "norm" in controls:
-        bounds["length alone"] = controls["norm"]["value"]
+        norm = controls["norm"]
+        failed |= {} if exceeds(row["value"], row["n"], norm["value"], norm["n"]) else {"length alone": norm["value"]}
     if "shuffled" in controls:
         shuffled = controls["shuffled"]
         by_chance = known(shuffled.get("p")) and shuffled["p"] > SURE
-        bounds["shuffled labels"] = max(shuffled["value"], row["value"]) if by_chance else shuffled["value"]
-    failed = {name: bound for name, bound in bounds.items() if least <= bound}
+        bound = max(shuffled["value"], row["value"]) if by_chance else shuffled["value"]
+        failed |= {"shuffled labels": bound} if least <= bound else {}
     return f"hardly tells the class beyond {max(failed, key=failed.__getitem__)}" if failed else "tells the class"
 
 

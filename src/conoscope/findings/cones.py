@@ -39,6 +39,7 @@ SITES = {
 }
 SUBJECT = "Mean cosine within a sentence (SIM)"
 PLACE = ["site", "layer", "heads"]
+BETWEEN = "between different sentences"
 
 
 def cone(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
@@ -67,11 +68,8 @@ def cone(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
 
 def _cone(row: Any, own: Any = None) -> Claim:
     value, verdict = decimal(row["value"]), _cone_verdict(row)
-    controls = [Control("between different sentences", decimal(row["baseline"]))] if known(row.get("baseline")) else []
-    if own is None or (own[PLACE] == row[PLACE]).all():
-        elsewhere = []
-    else:
-        elsewhere = [Control(f"its own narrowest, {_place(own)},", decimal(own["value"]))]
+    controls = [Control(BETWEEN, decimal(row["baseline"]))] if known(row.get("baseline")) else []
+    elsewhere = [] if own is None or (own[PLACE] == row[PLACE]).all() else [_own_narrowest(own)]
     place = _place(row)
     which = (
         f"The narrowest of {whole(row['places'])} cones, one for each site and layer, is" if row["places"] > 1 else "One cone,"
@@ -86,6 +84,12 @@ def _cone(row: Any, own: Any = None) -> Claim:
         controls=(*controls, *elsewhere),
         of=(counted(row["n"], "sentence", "sentences"),),
     )
+
+
+def _own_narrowest(own: Any) -> Control:
+    """The narrowest cone of a run, with its own baseline, beside the one that all runs have."""
+    more = (f"{BETWEEN} ", decimal(own["baseline"])) if known(own.get("baseline")) else ()
+    return Control(f"its own narrowest, {_place(own)},", decimal(own["value"]), more)
 
 
 def _cone_verdict(row: Any) -> str:

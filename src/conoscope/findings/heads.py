@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN_GATES = 3
+NO_KIND = "none is of a clear kind"
 
 
 def gates(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
@@ -29,7 +30,7 @@ def _gates(frame: "pd.DataFrame") -> Claim:
     rest = total - sum(count for _, count in shown)
     parts = [f"{whole(count)} {gate}" for gate, count in shown] + ([f"{whole(rest)} other"] if rest else [])
     which = f": {listed(parts)}" if parts else ""
-    unclear = f", and {counted(mixed, 'head', 'heads')} of no clear kind" if mixed else ""
+    unclear = "" if not mixed else f", and {counted(mixed, 'head is', 'heads are')} of no clear kind" if total else f": {NO_KIND}"
     stability = frame["value"]
     controls = (
         Control("heads that keep their name in at least half of these texts:", whole(int((stability >= 0.5).sum()))),

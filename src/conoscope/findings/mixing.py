@@ -28,7 +28,7 @@ KINDS = {
     "cls": "[CLS] or begin-of-text tokens",
     "sep": "[SEP] or end-of-text tokens",
     "special": "other special tokens",
-    "punctuation": "punctuation",
+    "punctuation": "punctuation marks",
 }
 METHODS = {
     "attnresln_n": "with the residual and the normalisation",

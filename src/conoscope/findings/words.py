@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from conoscope.corpora.base import GRAMMAR
 from conoscope.figures.marks import LEGEND, cut
 from conoscope.findings.claims import (
     Answer,
@@ -41,17 +42,18 @@ def plausibility(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
         chosen, of = shared[shared["map"] == best["map"]], f"map {cut(best['map'], LEGEND)}, the best in {best['run']}"
     return Answer(
         f"Agreement with the rationales (AUROC), {of}",
-        {run: _claim(row, random.get(run), shared.empty) for run, row in rows_of(chosen).items()},
+        {run: _claim(row, random.get(run), shared.empty, facts.get(run, {})) for run, row in rows_of(chosen).items()},
     )
 
 
-def _claim(row: Any, random: float | None, named: bool) -> Claim:
+def _claim(row: Any, random: float | None, named: bool, facts: Any) -> Claim:
     value, verdict = decimal(row["value"]), _verdict(row, random)
     name = cut(row["map"], LEGEND)
     which = f"The best of {row['maps']} maps, {name}," if row["maps"] > 1 else f"The map {name}"
     controls = [Control("chance", decimal(CHANCE, 1))]
     controls += [] if random is None else [Control("random map", decimal(random))]
     selected = [f"chosen among {row['maps']} maps on the same sentences, so its interval is too good"] if row["maps"] > 1 else []
+    marked = ["marked by the grammar of the corpus, not by people"] if facts.get("marked_by") == GRAMMAR else []
     return Claim(
         sentence=f"{which} {verdict} the rationales: AUROC {value}",
         short=f"{value}{f' by {name}' if named else ''}, {verdict} the rationales",
@@ -59,7 +61,7 @@ def _claim(row: Any, random: float | None, named: bool) -> Claim:
         verdict=verdict,
         interval=(decimal(row["low"]), decimal(row["high"])) if known(row["low"]) and known(row["high"]) else None,
         controls=tuple(controls),
-        of=(*selected, counted(row["n"], "word", "words")),
+        of=(*selected, counted(row["n"], "word", "words"), *marked),
     )
 
 
