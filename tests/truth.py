@@ -102,7 +102,8 @@ def _sim(rows: Rows) -> dict[str, Allowed]:
     cells: dict[str, dict[Any, dict[str, float]]] = {}
     for run, here in by_run(rows).items():
         cells[run] = {}
-        for place in {(row["site"], row["layer"]) for row in here}:
+        # In the order of the table: of equally narrow cones the first is told.
+        for place in dict.fromkeys((row["site"], row["layer"]) for row in here):
             of = [row for row in here if (row["site"], row["layer"]) == place]
             whole = [row for row in of if missing(row["head"])] or of
             means = {name: fmean(float(row[name]) for row in whole) for name in ("value", "n")}
@@ -112,7 +113,8 @@ def _sim(rows: Rows) -> dict[str, Allowed]:
             cells[run][(*place, heads)] = {**means, "baseline": baseline}
     own = {run: max(here, key=lambda place, here=here: here[place]["value"]) for run, here in cells.items()}
     shared = everywhere(cells)
-    best = max((cells[run][place]["value"], place) for run in cells for place in shared)[1] if shared else None
+    places = [(run, place) for run, here in cells.items() for place in here if place in shared]
+    best = max(places, key=lambda at: cells[at[0]][at[1]]["value"])[1] if places else None
     return {run: _cone(here, best or own[run], own[run], len(cells)) for run, here in cells.items()}
 
 
@@ -168,7 +170,7 @@ def _against_controls(row: dict[str, Any], controls: Mapping[str, dict[str, Any]
             allowed.required.append(f"p = {float(one['p']):.2g}")
             bounds += [1.0] if one["p"] > 0.05 else []
     p, n = float(row["value"]), float(row["n"])
-    low = (p + 1.96**2 / (2 * n) - 1.96 * sqrt(p * (1 - p) / n + (1.96 / (2 * n)) ** 2)) / (1 + 1.96**2 / n)
+    low = (p + 1.96**2 / (2 * n) - 1.96 * sqrt(p * (1 - p) / n + (1.96 / (2 * n)) ** 2)) / (1 + 1.96**2 / n) if p else 0.0
     allowed.required.append("tells the class" if low > max(bounds) else "hardly tells the class beyond")
     return allowed
 
