@@ -141,7 +141,7 @@ def lower_end(share: SupportsFloat, n: SupportsFloat) -> float:
     p, count, square = float(share), float(n), NORMAL**2
     middle, spread = p + square / (2 * count), NORMAL * (p * (1 - p) / count + square / (4 * count**2)) ** 0.5
     # Rounding may put the end above the share itself: of no right answers it would lie above 0.
-    return max(0.0, min(p, (middle - spread) / (1 + square / count)))
+    return max(0.0, min(p, float((middle - spread) / (1 + square / count))))
 
 
 def exceeds(share: SupportsFloat, n: SupportsFloat, other: SupportsFloat, other_n: SupportsFloat) -> bool:
