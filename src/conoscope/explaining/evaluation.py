@@ -23,6 +23,7 @@ INDEX = {
     "plausibility": TableInfo("How well maps agree with the words that were marked.", "words", 1),
     "plausibility.curve": TableInfo("Precision and recall of each map, by how many words are taken.", "words", 1),
     "faithfulness": TableInfo("How the answer changes without the first words of each map.", "words", 2),
+    "faithfulness.bins": TableInfo("How the answer changes, by the share of words that are erased.", "words", 2),
 }
 """Description of each table."""
 
