@@ -122,6 +122,15 @@ def test_the_notebook_still_runs() -> None:
     for cell in cells_of_the_notebook():
         exec(compile("".join(cell["source"]), "docs/example.ipynb", "exec"), names)
     assert Path("report.html").is_file()
+    written = "".join(cells_of_the_notebook()[0]["outputs"][0]["data"]["text/html"])
+    assert begun(written) == begun(names["trained"]._repr_html_())  # type: ignore[attr-defined]
+
+
+def begun(markup: str) -> list[str]:
+    """How findings and descriptions of figures begin, whatever their numbers are: what is written was said by this version."""
+    said = re.findall(r"<li>(\S+ \S+)", markup) + re.findall(r'alt="([^"]{200})', markup)
+    assert len(said) > 4
+    return [re.sub(r"\d+", "#", text) for text in said]
 
 
 @pytest.mark.parametrize(
