@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import pytest
 
@@ -82,6 +83,13 @@ def test_every_figure_is_drawn_of_names_of_any_kind(name: str, hostile: dict[str
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "penalty-sweep"])
 def test_every_figure_is_drawn_of_one_run_with_any_name(name: str, tables: dict[str, pd.DataFrame]) -> None:
     assert width_of(svg(FIGURES[name].draw(named(tables, "x" + "😀" * 60, 1)))) <= WIDEST
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_chart_is_valid_vega_lite_and_checking_it_changes_nothing(name: str, tables: dict[str, pd.DataFrame]) -> None:
+    chart = FIGURES[name].draw(named(tables, "first", 2, "second", "third"))
+    with alt.data_transformers.disable_max_rows():
+        assert chart.to_dict(validate=True) == spec(chart)
 
 
 BY_RUN = (
