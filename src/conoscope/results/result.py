@@ -90,12 +90,11 @@ class Result:
     def load(cls, folder: str | Path) -> "Result":
         """The result that `save` wrote to a folder; provenance is read now, tables and sums on first access."""
         where = Path(folder)
-        provenance = read_provenance(where)
         if not (where / "tally.json").is_file():
             raise OutputError(
                 f"no results can be read from {where}: it holds no tally.json; expected a folder written by conoscope measure -o"
             )
-        return cls(where, provenance)
+        return cls(where, read_provenance(where))
 
     @property
     def missing(self) -> list[str]:
