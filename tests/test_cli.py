@@ -291,9 +291,16 @@ def test_a_foreign_provenance_is_refused(model: Path, tmp_path: Path, capsys: py
     assert "no provenance can be read" in refusal(capsys, "measure", model, "bistro:test", "--limit", "2", "-o", tmp_path)
 
 
-def test_sums_that_are_not_ours_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "tally.json").write_text('{"format": 1}', encoding="utf-8")
-    assert "no results can be read" in refusal(capsys, "merge", tmp_path, "-o", tmp_path / "out")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{}", "no results can be read"), ("not json", "no results can be read"), ('{"format": 1}', "in format 1")],
+)
+def test_sums_that_are_not_ours_are_refused(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, said: str
+) -> None:
+    assert main(["measure", str(model), "bistro:test", "--limit", "2", "-m", "sim", "-o", str(tmp_path / "part")]) == 0
+    (tmp_path / "part" / "tally.json").write_text(content, encoding="utf-8")
+    assert said in refusal(capsys, "merge", tmp_path / "part", "-o", tmp_path / "out")
 
 
 def test_an_output_path_that_cannot_be_is_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
