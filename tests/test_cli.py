@@ -300,6 +300,7 @@ def test_sums_that_are_not_ours_are_refused(
 ) -> None:
     assert main(["measure", str(model), "bistro:test", "--limit", "2", "-m", "sim", "-o", str(tmp_path / "part")]) == 0
     (tmp_path / "part" / "tally.json").write_text(content, encoding="utf-8")
+    capsys.readouterr()
     assert said in refusal(capsys, "merge", tmp_path / "part", "-o", tmp_path / "out")
 
 
