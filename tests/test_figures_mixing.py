@@ -116,6 +116,8 @@ def test_the_shares_and_the_weights_of_a_layer_sum_to_one(pure: LoadedModel) -> 
 
 def test_a_scatter_is_thinned_evenly_and_weights_of_zero_stay() -> None:
     found = pd.DataFrame(rows("weight-norm-scatter", {"norms.tokens": tokens(layers=24)}))
+    caption = FIGURES["weight-norm-scatter"].caption_of(spec_of("weight-norm-scatter", {"norms.tokens": tokens(layers=24)}))
+    assert f" {len(found)} of {len(tokens(layers=24))} sampled pairs are drawn" in caption
     assert POINTS / 2 < len(found) <= POINTS
     each = found.groupby(["layer", "kind"]).size()
     assert len(each) == 24 * len(KINDS)

@@ -442,10 +442,6 @@ def _three_cornered(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
     return "'triangle" in str(mark) + str(encoding.get("shape"))
 
 
-def _fillings(mark: dict[str, Any], encoding: dict[str, Any]) -> bool:
-    return "fillOpacity" in encoding
-
-
 HUES = {"green": (0.3, 0.5), "orange": (0.03, 0.13), "blue": (0.5, 0.65)}
 """Where a colour lies on the wheel."""
 
@@ -465,7 +461,6 @@ MARKS = {
     r"\b[Cc]ircles?\b": _round,
     r"\b[Tt]riangles?\b": _three_cornered,
     r"\b[Ss]trokes?\b": _struck,
-    r"\b[Hh]ollow\b": _fillings,
     **{rf"\b[{name[0].upper()}{name[0]}]{name[1:]}\b": _coloured(name) for name in ("green", "orange", "blue", "grey")},
     r"\b[Dd]ashed\b": _dashed,
     r"\b[Dd]otted\b": _dashed,
@@ -486,4 +481,10 @@ def marks_not_drawn(caption: str, spec: Mapping[str, Any]) -> list[str]:
     """The words of a caption that name a mark of which the chart has no layer."""
     drawn = list(layers_of(spec))
     named = [(word, found) for pattern, draws in MARKS.items() if (word := re.search(pattern, caption)) for found in [draws]]
-    return [word.group() for word, draws in named if not any(draws(mark, encoding) for mark, encoding in drawn)]
+    hollow = ["hollow"] if re.search(r"\b[Hh]ollow\b", caption) and not _hollow(spec) else []
+    return hollow + [word.group() for word, draws in named if not any(draws(mark, encoding) for mark, encoding in drawn)]
+
+
+def _hollow(spec: Mapping[str, Any]) -> bool:
+    """Whether some rows are drawn with another filling than the rest: those of a wrong answer."""
+    return "fillOpacity" in str(spec) and any(row.get("answer") == "wrong" for rows in spec["datasets"].values() for row in rows)
