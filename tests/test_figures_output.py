@@ -147,14 +147,15 @@ def test_a_chart_of_no_figure_has_a_page_too(opened: Open, tmp_path: Path) -> No
 def test_a_figure_has_its_caption_and_is_there_without_scripts_in_the_light_and_in_the_dark(
     browser: Browser, tables: dict[str, pd.DataFrame], tmp_path: Path
 ) -> None:
-    written = save(FIGURES["sim"].draw(tables), tmp_path / "figure.html")
+    chart = FIGURES["sim"].draw(tables)
+    written, caption = save(chart, tmp_path / "figure.html"), FIGURES["sim"].caption_of(spec(chart))
     inks = set()
     for scheme in ("light", "dark"):
         context = browser.new_context(java_script_enabled=False, color_scheme=scheme)
         shown = context.new_page()
         shown.goto(written.as_uri())
         expect(shown.locator("svg")).to_be_visible()
-        assert shown.locator("figcaption").text_content() == FIGURES["sim"].caption.replace(" %", "\u00a0%")
+        assert shown.locator("figcaption").text_content() == caption.replace(" %", "\u00a0%")
         inks.add(shown.locator(".role-axis-label text").first.evaluate("(text) => getComputedStyle(text).fill"))
         context.close()
     assert len(inks) == 2
