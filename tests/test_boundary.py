@@ -16,8 +16,9 @@ from conoscope.common.questions import QUESTIONS
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results import result as results
+from conoscope.results import store
 from conoscope.results.result import Result
-from conoscope.results.store import INDEX
+from conoscope.results.store import INDEX, read_index, write_tables
 
 BLOCKED = ("torch", "transformers", "conoscope.measures", "conoscope.capture", "conoscope.quantities", "conoscope.sums")
 MEASURES = ["sim", "class_cones", "gates", "norms", "sim:mask=real"]
@@ -110,6 +111,17 @@ def test_a_table_is_read_when_it_is_asked_for_and_once(measured: Path, monkeypat
     assert read == []
     assert result["sim"] is result["sim"]
     assert read == ["sim.parquet"]
+
+
+def test_tables_that_were_cut_short_while_written_anew_are_not_taken_for_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = Result.load(folder)
+    tables = dict(result.tables)
+    monkeypatch.setattr(store, "_write_parquet", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
+    with pytest.raises(OSError, match="the disk is full"):
+        write_tables(folder, tables, result.provenance, result.index)
+    assert read_index(folder) is None
 
 
 def test_a_torn_table_is_told_in_one_line(folder: Path) -> None:
