@@ -44,6 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("shapes")
         if is_slow(item.path.name, item.name):
             item.add_marker("slow")
+    # Trainings first: the longest would else run alone at the end.
+    items.sort(key=lambda item: not (item.path.name == "test_training.py" and "slow" in item.keywords))
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
