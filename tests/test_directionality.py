@@ -28,6 +28,7 @@ from conoscope.models.family import SelfAttentionForSequenceClassification, pres
 from conoscope.quantities.directionality import (
     NUMBERS,
     SENTENCES,
+    _factors,
     basis,
     head_overlaps,
     map_numbers,
@@ -35,14 +36,13 @@ from conoscope.quantities.directionality import (
     numbers,
     precision,
     rank_with_transpose,
-    score_numbers,
     singular_values,
     space_angles,
 )
 from conoscope.results.from_sums import tables_of
 from conoscope.results.result import Result
 from conoscope.sums.numeric import entropy_rank
-from conoscope.sums.samples import Sample
+from quantities import sampled
 
 DOUBLE = torch.finfo(torch.float64).eps
 SINGLE = torch.finfo(torch.float32).eps
@@ -435,16 +435,11 @@ def test_the_number_of_threads_is_left_as_it_was() -> None:
         torch.set_num_threads(before)
 
 
-def sample_of(trace: Trace) -> Sample:
-    found: Sample = score_numbers(trace, so_far=Sample())
-    return found
-
-
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
 def test_the_numbers_of_scores_equal_those_of_each_sentence_s_own_matrix(name: str) -> None:
     batch = padded((24, 7, 1))
     for trace in traces_of(tiny(name, torch.float64), batch, "kv")[1:]:
-        sample = sample_of(trace)
+        sample = sampled("score_numbers", trace)
         places = [int(text) for text in sample.texts()]
         for row, values in zip(places, sample.values.unflatten(1, (4, -1)), strict=True):
             n, shared = int(batch.real[row].sum()), 4 // trace.key.shape[1]
@@ -457,7 +452,9 @@ def test_padding_does_not_change_the_numbers_of_scores() -> None:
     model = tiny("bert", torch.float64)
     for tight, loose in zip(traces_of(model, padded()), traces_of(model, padded(extra=9)), strict=True):
         if tight.layer:
-            torch.testing.assert_close(sample_of(tight).values, sample_of(loose).values, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(
+                sampled("score_numbers", tight).values, sampled("score_numbers", loose).values, rtol=1e-9, atol=1e-9
+            )
 
 
 def test_only_sentences_that_the_sample_could_still_take_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,14 +463,18 @@ def test_only_sentences_that_the_sample_could_still_take_are_looked_at(monkeypat
     batch = Batch.of_ids(ids, torch.ones_like(ids, dtype=torch.bool))
     trace = Trace(1, batch, query=random(rows, 2, 3, 4), key=random(rows, 2, 3, 4, seed=1))
     looked: list[Tensor] = []
-    monkeypatch.setattr("conoscope.quantities.directionality.numbers", lambda *given: looked.append(given[0]) or numbers(*given))
-    sample = sample_of(trace)
+    monkeypatch.setattr(
+        "conoscope.quantities.directionality._factors", lambda *given: looked.append(given[0]) or _factors(*given)
+    )
+    sample = sampled("score_numbers", trace)
     assert len(looked) == len(sample.ranks) == SENTENCES
     assert torch.equal(sample.ranks, batch.example_ranks.sort().values[:SENTENCES])
-    assert len(score_numbers(trace, so_far=sample).ranks) == SENTENCES
-    full = replace(sample, ranks=torch.zeros_like(sample.ranks))
-    assert score_numbers(trace, so_far=full) is None
-    assert score_numbers(replace(trace, key=None), so_far=Sample()) is None
+    again = replace(trace, batch=replace(batch, ids=tuple(f"other {row}" for row in range(rows))))
+    both = sampled("score_numbers", trace, again)
+    ranks = torch.cat((batch.example_ranks, again.batch.example_ranks)).sort().values
+    assert torch.equal(both.ranks, ranks[:SENTENCES])
+    assert len(looked) == 2 * SENTENCES + int((again.batch.example_ranks <= ranks[SENTENCES - 1]).sum())
+    assert sampled("score_numbers", replace(trace, key=None)) is None
 
 
 def assert_same(one: Result, other: Result) -> None:

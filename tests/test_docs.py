@@ -54,6 +54,16 @@ def test_every_command_is_in_the_readme_and_every_option_says_what_it_does(name:
     assert all(option.help for option in commands.choices[name]._actions)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "results").glob("overhead-*.json")), ids=lambda path: path.stem)
+def test_the_page_on_cost_has_the_figures_of_the_committed_runs(path: Path) -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    for shape, sides in json.loads(path.read_text(encoding="utf-8"))["shapes"].items():
+        every = next(side for side in sides if side["side"] == "all")
+        size = re.sub(r"(\d)(\d{3})$", r"\1,\2", shape.replace(" x ", " × "))
+        rows = [line for line in page.splitlines() if f"| {size} |" in line]
+        assert any(f"| {every['ratio']:.2f} × |" in row and f"{every['peak_ratio']:.2f} × |" in row for row in rows), size
+
+
 def test_every_study_was_run_in_full_and_is_on_the_page_of_studies() -> None:
     assert {path.stem for path in (ROOT / "results").glob("*.json")} == set(STUDIES)
     listed = (ROOT / "docs" / "studies" / "README.md").read_text(encoding="utf-8")

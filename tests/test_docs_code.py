@@ -180,7 +180,7 @@ def test_a_wrong_name_is_found() -> None:
     assert missing("`@quantity(weights=True)`") == ["quantity(weights=True)"]
     assert missing("written in `quantities/nowhere.py`") == ["quantities/nowhere.py"]
     assert missing("enter it into `NOT_A_LIST_OF_OURS`") == ["NOT_A_LIST_OF_OURS"]
-    assert missing('`@quantity()`, `sampled=True`, `tests/test_laws.py`, `MAKERS`, `@figure("table", question=…)`') == []
+    assert missing('`@quantity()`, `sparse=True`, `tests/test_laws.py`, `MAKERS`, `@figure("table", question=…)`') == []
 
 
 def test_commands_of_contributing_are_there() -> None:

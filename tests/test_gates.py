@@ -27,10 +27,11 @@ from conoscope.measures.tally import Tally
 from conoscope.measuring.gates import LETTERS, gate_map, sort_gates, thresholds
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, gate_scores
-from conoscope.quantities.gates import LONGEST, gate_maps
+from conoscope.quantities.gates import LONGEST
 from conoscope.results.from_sums import tables_of
 from conoscope.results.result import Result
 from conoscope.sums.samples import Sample
+from quantities import sampled
 
 LENGTHS = (12, 20, 50, 128)
 NAMES = (*GATE_SCORES, *PLACE)
@@ -483,16 +484,14 @@ def test_sentences_with_few_words_or_too_many_tokens_are_left_out() -> None:
     batch = padded(lengths)
     weights = torch.full((3, 2, 9, 9), 1 / 9)
     trace = Trace(1, batch, weights=weights, visible=batch.real.sum(-1, keepdim=True))
-    assert len(gate_maps(trace, examples="32", so_far=Sample())[1]) == 2
+    assert len(sampled("gate_maps", trace, examples="32").ranks) == 2
     special = replace(batch, kind=torch.where(torch.arange(9) < 1, SPECIAL, batch.kind))
-    assert len(gate_maps(replace(trace, batch=special), examples="32", so_far=Sample())[1]) == 1
+    assert len(sampled("gate_maps", replace(trace, batch=special), examples="32").ranks) == 1
     long = Batch.of_ids(torch.zeros(1, LONGEST + 1, dtype=torch.long), torch.ones(1, LONGEST + 1, dtype=torch.bool))
     shape = (1, 1, LONGEST + 1, LONGEST + 1)
-    assert (
-        gate_maps(Trace(1, long, weights=torch.ones(shape), visible=torch.ones(1, 1).long()), examples="32", so_far=Sample())
-        is None
-    )
-    assert gate_maps(Trace(1, batch), examples="32", so_far=Sample()) is None
+    trace = Trace(1, long, weights=torch.ones(shape), visible=torch.ones(1, 1).long())
+    assert sampled("gate_maps", trace, examples="32") is None
+    assert sampled("gate_maps", Trace(1, batch), examples="32") is None
 
 
 def test_cls_is_kept_and_special_and_sep_is_not_kept() -> None:
@@ -501,18 +500,28 @@ def test_cls_is_kept_and_special_and_sep_is_not_kept() -> None:
         Batch.of_ids(torch.zeros(1, 7, dtype=torch.long), kind != PAD, at=torch.zeros(1, dtype=torch.long)), kind=kind
     )
     weights = torch.full((1, 1, 7, 7), 1 / 6).where(batch.real[:, None, None], 0.0)
-    values = gate_maps(Trace(1, batch, weights=weights, visible=torch.tensor([[6]])), examples="32", so_far=Sample())[2]
+    values = sampled("gate_maps", Trace(1, batch, weights=weights, visible=torch.tensor([[6]])), examples="32").values
     found = dict(zip(NAMES, values[0, :-1].tolist(), strict=True))
     assert found["length"] == 5
     assert found["special"] == pytest.approx(2 / 6)
 
 
 def test_an_example_that_could_not_enter_the_sample_is_not_looked_at() -> None:
-    batch = padded((9, 9, 9))
-    trace = Trace(1, batch, weights=torch.full((3, 1, 9, 9), 1 / 9), visible=batch.real.sum(-1, keepdim=True))
-    ranks = torch.arange(32)
-    full = Sample.of(torch.zeros_like(ranks), ranks, torch.zeros(32, len(NAMES) + 1), torch.zeros(32, 64).byte(), 32, 1)
-    assert gate_maps(trace, examples="32", so_far=full) is None
+    many = padded((9,) * 6)
+    names = [many.ids[row] for row in many.example_ranks.argsort().tolist()]
+    maps: list[list[int]] = []
+
+    def attend(at: torch.Tensor, size: int) -> torch.Tensor:
+        maps.append(at.tolist())
+        return torch.full((len(at), 1, 9, 9), 1 / 9)
+
+    def trace(*ids: str) -> Trace:
+        batch = replace(padded((9,) * len(ids)), ids=ids)
+        return Trace(1, batch, attend=attend, visible=batch.real.sum(-1, keepdim=True))
+
+    sample = sampled("gate_maps", trace(names[2], names[0], names[1]), trace(*names[3:]), examples="2")
+    assert sample.texts() == names[:2]
+    assert maps == [[1, 2]]
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,12 @@ from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
 from conoscope.quantities import QUANTITIES
-from conoscope.quantities.cones import CONES, cones
+from conoscope.quantities.cones import CONES
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
 from conoscope.sums.buffer import BatchBuffer
 from conoscope.sums.numeric import entropy_rank
+from quantities import computed
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
 """By site and layer, one array (n, h, e) a sentence, of its real tokens."""
@@ -252,7 +253,7 @@ def test_bounds_hold_for_any_vectors(count: int, width: int, seed: int, shift: f
     x = torch.randn(count, width, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) + shift
     batch = Batch.of_ids(torch.zeros(1, count, dtype=torch.long), torch.ones(1, count, dtype=torch.bool))
     trace = Trace(1, batch, hidden=x[None])
-    (found,) = QUANTITIES["cones"].finish(*cones(trace, site="hidden", width="whole", mask="real"))
+    (found,) = QUANTITIES["cones"].finish(*computed("cones", trace, site="hidden", width="whole", mask="real"))
     each = dict(zip(CONES, found[0, 0].tolist(), strict=True))
     assert -1 / (count - 1) - 1e-9 <= each["sim"] <= 1 + 1e-9
     assert -1e-9 <= each["cone_index"] <= count + 1e-9
@@ -369,6 +370,6 @@ def test_the_variance_beside_one_huge_coordinate_is_told_in_single_precision() -
 
 def test_room_for_what_waits_does_not_depend_on_an_empty_first_batch() -> None:
     waiting = BatchBuffer()
-    waiting.make_room((torch.zeros(0, 1, 768),), 0)
-    assert waiting.take((torch.zeros(20, 1, 768),))
-    assert not waiting.take((torch.zeros(20, 1, 768),))
+    waiting.make_room((torch.zeros(3, 0, 768),), 0)
+    assert waiting.take((torch.zeros(3, 20, 768),))
+    assert not waiting.take((torch.zeros(3, 20, 768),))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conoscope.sums.samples import ByKey, Constant, Sample, names_of
+from conoscope.sums.samples import ByKey, Constant, First, Sample, names_of
 from conoscope.sums.statistics import Counts, Covariance, Directions, Gram, Histogram, Moments, Range, Statistic
 
 EDGES = (-1.0, 0.5, 7)
@@ -29,6 +29,14 @@ def with_gaps(x: Tensor) -> Tensor:
     return x[..., 0].where(x[..., 1] > 4, torch.nan)
 
 
+def first(x: Tensor, keep: Tensor, ranks: Tensor) -> First:
+    """Of three classes; items at the same place are the same."""
+    places = (x * 2**20).long().sum((1, 2))
+    names = names_of([str(place) for place in places.tolist()])
+    labels = (ranks % 3)[:, None].where(keep, -1)
+    return First.of(labels, places[:, None].expand(-1, 2), x, names[:, None].expand(-1, 2, -1), 3)
+
+
 Maker = Callable[[Tensor, Tensor, Tensor, list[str]], Statistic]
 MAKERS: dict[str, Maker] = {
     "Directions": lambda x, keep, ranks, keys: Directions.of(x, keep),
@@ -40,6 +48,7 @@ MAKERS: dict[str, Maker] = {
     "Covariance": lambda x, keep, ranks, keys: Covariance.of(x, keep),
     "Sample": lambda x, keep, ranks, keys: Sample.of(torch.zeros_like(ranks), ranks, x[:, 0], names_of(keys), 7, 1),
     "Sample of groups": lambda x, keep, ranks, keys: Sample.of(ranks % 5, ranks // 5, x[:, 0], names_of(keys), 3, 3),
+    "First": lambda x, keep, ranks, keys: first(x, keep, ranks),
     "Constant": lambda x, keep, ranks, keys: Constant.of(torch.ones(2 if len(x) else 0, dtype=torch.float64)),
     "ByKey": lambda x, keep, ranks, keys: ByKey.of(keys, Moments, with_gaps(x), keep),
     "ByKey of Sample": lambda x, keep, ranks, keys: ByKey.of(
@@ -61,6 +70,8 @@ EXACT = {
     "keys",
     "low",
     "high",
+    "places",
+    "tags",
 }
 
 

@@ -23,13 +23,12 @@ from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities import QUANTITIES
-from conoscope.quantities.attention import attention_entropy
-from conoscope.quantities.cones import cones
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
 from conoscope.sums.numeric import normalized
 from conoscope.training.comparison import compare
 from conoscope.training.geometry_callback import geometry
+from quantities import computed
 
 
 def mean_cosine(vectors: np.ndarray) -> float:
@@ -238,7 +237,9 @@ def test_the_order_of_the_tokens_leaves_sim_as_it_is() -> None:
     x = torch.randn(1, 9, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     turned = x[:, torch.randperm(9, generator=torch.Generator().manual_seed(1))]
     options = {"site": "hidden", "width": "whole", "mask": "real"}
-    torch.testing.assert_close(cones(a_trace(x), **options), cones(a_trace(turned), **options), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        computed("cones", a_trace(x), **options), computed("cones", a_trace(turned), **options), rtol=0, atol=1e-12
+    )
 
 
 def test_a_sentence_of_one_token_has_no_sim_and_spoils_no_mean(pure: LoadedModel) -> None:
@@ -262,7 +263,7 @@ def test_zero_vectors_are_counted_apart() -> None:
 
 @pytest.mark.parametrize(("row", "expected"), [("all", 1.0), ("cls", 1.0), ("cls_to_others", 1.0)])
 def test_entropy_of_uniform_attention_is_one(row: str, expected: float) -> None:
-    (found,) = attention_entropy(weights_trace(torch.full((1, 1, 6, 6), 1 / 6, dtype=torch.float64)), row=row)
+    (found,) = computed("attention_entropy", weights_trace(torch.full((1, 1, 6, 6), 1 / 6, dtype=torch.float64)), row=row)
     assert float(found) == pytest.approx(expected, abs=1e-12)
 
 
@@ -276,15 +277,15 @@ def weights_trace(weights: torch.Tensor) -> Trace:
 
 
 def test_entropy_of_one_hot_attention_is_zero() -> None:
-    assert float(attention_entropy(weights_trace(torch.eye(6).double()[None, None]), row="all")[0]) == 0.0
+    assert float(computed("attention_entropy", weights_trace(torch.eye(6).double()[None, None]), row="all")[0]) == 0.0
 
 
 def test_entropy_of_a_single_token_is_zero() -> None:
-    assert float(attention_entropy(weights_trace(torch.ones(1, 1, 1, 1).double()), row="all")[0]) == 0.0
+    assert float(computed("attention_entropy", weights_trace(torch.ones(1, 1, 1, 1).double()), row="all")[0]) == 0.0
 
 
 def test_a_cls_that_sees_only_itself_has_no_entropy_towards_others() -> None:
-    assert bool(attention_entropy(weights_trace(torch.eye(6).double()[None, None]), row="cls_to_others")[0].isnan())
+    assert bool(computed("attention_entropy", weights_trace(torch.eye(6).double()[None, None]), row="cls_to_others")[0].isnan())
 
 
 def test_entropy_is_divided_by_the_log_of_what_a_row_may_see() -> None:
@@ -336,12 +337,14 @@ def test_nothing_to_measure_raises_rather_than_makes_a_number_up() -> None:
 def test_sums_of_half_precision_are_taken_in_single(dtype: torch.dtype) -> None:
     """5000 vectors, all alike: a sum in half precision would stop growing."""
     x = torch.ones(1, 5000, 4, dtype=dtype)
-    (found,) = QUANTITIES["cones"].finish(*cones(a_trace(x), site="hidden", width="whole", mask="real"))
+    (found,) = QUANTITIES["cones"].finish(*computed("cones", a_trace(x), site="hidden", width="whole", mask="real"))
     assert float(found[..., 0]) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_entropy_of_half_precision_is_taken_in_single() -> None:
-    (found,) = attention_entropy(weights_trace(torch.full((1, 1, 4096, 4096), 1 / 4096, dtype=torch.bfloat16)), row="cls")
+    (found,) = computed(
+        "attention_entropy", weights_trace(torch.full((1, 1, 4096, 4096), 1 / 4096, dtype=torch.bfloat16)), row="cls"
+    )
     assert float(found) == pytest.approx(1.0, abs=1e-5)
 
 
@@ -405,6 +408,6 @@ def test_too_much_at_once_is_one_clear_error(pure: LoadedModel, monkeypatch: pyt
     def no_room(*given: object, **named: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 720000000000 bytes")
 
-    monkeypatch.setattr("conoscope.measuring.pipeline.Capture.__call__", no_room)
+    monkeypatch.setattr("conoscope.measuring.running.Capture.run", no_room)
     with pytest.raises(ModelError, match="1 x 5 tokens at once do not fit into memory; lower --batch-size or --max-length"):
         measure(pure, [Example("the soup was cold")], ["sim"])

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from architectures import SHAPES, tiny
 from conoscope.capture.batch import Batch
+from conoscope.capture.draws import DRAWN, drawn_keys, drawn_queries, drawn_weights
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import traces_of
-from conoscope.capture.reductions import DRAWN, drawn_keys, drawn_queries, drawn_weights
 from conoscope.capture.token_kinds import SPECIAL
 from conoscope.capture.trace import Trace
 from conoscope.capture.wiring import Projection
 from conoscope.corpora import Corpus, Example
 from conoscope.measures.correlation import ranks, spearman
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.quantities.kinds import summed_kind_norms
+from quantities import computed
 from textbook import LENGTHS, NAMES, Text, cells, length, naive_spearman, of_kinds, read, texts
 
 TEXTBOOK = ("bert", "gpt2", "llama", "albert", "distilbert", "electra", "modernbert", "deberta")
@@ -118,7 +118,7 @@ def exact(trace: Trace, row: int, kind: str) -> float:
 def test_of_a_long_text_the_drawn_keys_stand_for_the_others() -> None:
     batch = of_kinds()
     trace = traces_of(tiny("bert", torch.float64), batch)[1]
-    (found,) = summed_kind_norms(trace)
+    (found,) = computed("summed_kind_norms", trace)
     at, standing = drawn_keys(batch), drawn_weights(batch)
     for row, text in enumerate(texts(trace)):
         norms = np.linalg.norm(text.pairs, axis=-1).mean(0)
@@ -140,7 +140,7 @@ def test_what_is_drawn_is_right_on_average() -> None:
     batch = of_kinds((60,))
     trace = traces_of(tiny("bert", torch.float64), batch)[1]
     named = [replace(trace, batch=replace(batch, ids=(f"text {number}",))) for number in range(400)]
-    found = torch.cat([summed_kind_norms(other)[0] for other in named])
+    found = torch.cat([computed("summed_kind_norms", other)[0] for other in named])
     errors = found.std(0) / math.sqrt(len(found))
     for kind, name in enumerate(NAMES):
         assert float(found[:, kind].mean()) == pytest.approx(exact(trace, 0, name), abs=max(3.5 * float(errors[kind]), 1e-10))

@@ -13,19 +13,20 @@ from torch import Tensor, nn
 
 from architectures import SHAPES, padded, tiny
 from conoscope.capture.batch import Batch
+from conoscope.capture.draws import DRAWN, drawn_keys, drawn_weights
 from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.normalization import Norm
 from conoscope.capture.recorder import Capture, traces_of
-from conoscope.capture.reductions import DRAWN, drawn_keys, drawn_weights
 from conoscope.capture.trace import Trace
 from conoscope.capture.wiring import Projection
 from conoscope.corpora import Corpus, Example
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
-from conoscope.quantities.mixing import MIXING, mixing
+from conoscope.quantities.mixing import MIXING
 from conoscope.results.from_sums import tables_of
+from quantities import computed
 from textbook import LENGTHS, NAMES, Text, cells, length, of_kinds, read, texts
 
 TINY = ("bert", "gpt2", "llama", "albert", "distilbert", "modernbert", "deberta")
@@ -310,7 +311,7 @@ def test_ratios_lie_between_0_and_1_and_with_the_residual_at_most_half_of_the_we
         1, batch, projection=Projection(w_o.to(dtype), None), added="before", norm=norm,
         **{name: x.to(dtype) for name, x in sites.items()},
     )  # fmt: skip
-    found, keep = mixing(trace, tokens="drawn")
+    found, keep = computed("mixing", trace, tokens="drawn")
     inside = found[keep]
     assert ((inside >= -1e-2) & (inside <= 1 + 1e-2)).all() if dtype == torch.bfloat16 else ((inside >= 0) & (inside <= 1)).all()
     torch.testing.assert_close(found[..., MIXING.index("attnres_w")], found[..., MIXING.index("attn_w")] / 2)

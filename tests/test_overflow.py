@@ -24,7 +24,8 @@ from conoscope.capture.calls import is_sum
 from conoscope.capture.eager import _close
 from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel, load_model
-from conoscope.capture.recorder import Capture, _random_batch
+from conoscope.capture.recorder import Capture
+from conoscope.capture.trial_batches import random_batch
 from conoscope.common.errors import OverflowedError
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import Erasing, Judging, explain, faithfulness, plausibility
@@ -217,7 +218,7 @@ def test_a_token_that_the_texts_do_not_have_may_overflow() -> None:
     table = model.module.get_input_embeddings().weight
     clean = measure(model, TEXTS)
     had = {token for example in TEXTS for token in model.tokenizer(example.text)["input_ids"]}
-    tried = set(_random_batch(model.module).inputs["input_ids"].flatten().tolist()) - had
+    tried = set(random_batch(model.module).inputs["input_ids"].flatten().tolist()) - had
     assert tried
     with torch.no_grad():
         table[max(tried)] = torch.finfo(table.dtype).max

@@ -17,9 +17,9 @@ from conoscope.corpora import Corpus
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.quantities.gates import GRID, LONGEST, overlaps, pooled_map, pooled_maps
+from conoscope.quantities.gates import GRID, LONGEST, overlaps, pooled_map
 from conoscope.results.from_sums import tables_of
-from conoscope.sums.samples import Sample
+from quantities import sampled
 
 INNER = GRID - 2
 
@@ -149,5 +149,5 @@ def test_a_text_of_as_many_tokens_as_may_enter_is_pooled_whole() -> None:
     weights = torch.eye(LONGEST).roll(-200, dims=1)[None, None]
     real = torch.ones(1, LONGEST, dtype=torch.bool)
     trace = Trace(1, Batch.of_ids(real.long(), real), weights=weights, visible=torch.tensor([[LONGEST]]))
-    values = pooled_maps(trace, examples="16", so_far=Sample())[2]
+    values = sampled("pooled_maps", trace, examples="16").values
     np.testing.assert_allclose(values.reshape(GRID, GRID).numpy(), naive(weights[0, 0].numpy()), rtol=0, atol=1e-5)

@@ -167,7 +167,7 @@ def test_every_type_answers_texts_and_pairs_with_token_types_as_for_each_alone(m
         pytest.skip("plain transformers does not take a second type of tokens there")
     loaded, found, seen = LoadedModel(module, tokenize, "tiny", ("a", "b", "c")), {}, list[bool]()
     with Capture(module) as capture:
-        look = partial(capture, receive=lambda trace: seen.append(trace.layer == 0 or trace.weights is not None))
+        look = partial(capture, receive=lambda trace: seen.append(trace.layer == 0 or trace.reduction("entropy") is not None))
         for batch in loaded.batcher(Corpus.of([])).batches(examples, 8):
             found |= dict(zip(batch.ids, loaded.answer(batch, look), strict=True))
     assert_same(found, expected)

@@ -1,6 +1,6 @@
 """A run that was stopped goes on where it was, and never counts anything twice."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -64,3 +64,26 @@ def test_a_corpus_that_changed_in_the_meantime_is_refused(pure: LoadedModel, sto
 def test_another_command_does_not_go_on_from_it(pure: LoadedModel, stopped: Path) -> None:
     with pytest.raises(OutputError, match="was left by another run"):
         measure(pure, corpus(TEXTS), ["sim"], options=OPTIONS, out=stopped)
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda text: text.replace('"format": 3', '"format": 2'), lambda text: text[: len(text) // 2]], ids=["old", "torn"]
+)
+def test_sums_of_another_version_and_torn_ones_are_told_with_what_to_do(
+    pure: LoadedModel, stopped: Path, spoil: Callable[[str], str]
+) -> None:
+    tally = stopped / "partial" / "tally.json"
+    tally.write_text(spoil(tally.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(OutputError, match=r"partial cannot be read, so the run cannot go on; remove it to begin anew"):
+        measure(pure, corpus(TEXTS), options=OPTIONS, out=stopped)
+
+
+def test_both_parts_of_a_run_say_how_attention_was_computed(
+    pure: LoadedModel, stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+    told = measure(pure, corpus(TEXTS), options=OPTIONS, out=stopped).provenance["capture"]
+    assert [line.partition(": ")[2].partition(" (")[0] for line in told] == [
+        "attention is computed and reduced in chunks",
+        "the model's own attention runs",
+    ]

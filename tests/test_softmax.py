@@ -42,7 +42,9 @@ def built(name: str) -> PreTrainedModel:
 def test_the_page_of_types_is_true(name: str) -> None:
     if transformers.__version__ not in PAGE:
         pytest.skip("the page was written with another version of transformers")
-    assert SUPPORTED["row"](name) == ROWS[name]
+    # Whether sums in another order differ at all is up to the processor.
+    found, told = (["0" if cell == "rounding" else cell for cell in cells] for cells in (SUPPORTED["row"](name), ROWS[name]))
+    assert found == told
 
 
 @every_followed

@@ -25,9 +25,9 @@ from conoscope.measures import request
 from conoscope.measures.stream import cka
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.quantities.stream import STREAM, stream, stream_pairs
+from conoscope.quantities.stream import STREAM
 from conoscope.results.from_sums import table
-from conoscope.sums.samples import Sample
+from quantities import computed, sampled
 
 WHAT = (*STREAM, "cka")
 LENGTHS = (40, 23, 16, 9, 1)
@@ -288,14 +288,14 @@ def test_what_a_zero_vector_has_not_is_not_counted() -> None:
 
 def test_a_layer_that_was_given_another_width_has_no_residual_to_compare() -> None:
     trace = a_trace(before=vectors(1, 5, 3), output=vectors(1, 5, 4), forward=vectors(1, 5, 4), hidden=vectors(1, 5, 4))
-    assert stream_pairs(trace, so_far=Sample()) is None
+    assert sampled("stream_pairs", trace) is None
     assert values(trace).keys() == {"attention_share", "forward_share", "mean", "variance", "kurtosis"}
 
 
 def test_a_layer_without_hidden_state_has_nothing() -> None:
     trace = replace(a_trace(hidden=vectors(1, 5, 4)), hidden=None, output=vectors(1, 5, 4))
-    assert stream(trace, site="hidden") is None
-    assert stream_pairs(trace, so_far=Sample()) is None
+    assert computed("stream", trace, site="hidden") is None
+    assert sampled("stream_pairs", trace) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -317,13 +317,12 @@ def test_every_number_lies_within_its_bounds(
     x, a, m, y = vectors(4, rows, tokens, width, seed=seed, scale=scale, shift=shift).to(dtype).unbind()
     y = torch.where(vectors(rows, tokens, 1, seed=seed) < 0, x, y)
     trace = a_trace(before=x, output=a, forward=m, hidden=y) if forward else a_trace(before=x, output=a, hidden=y)
-    (found,) = stream(trace, site="hidden")
+    (found,) = computed("stream", trace, site="hidden")
     cosine, *shares, _, variance, kurtosis = found.double().unbind(-1)
     assert (cosine.abs() <= 1 + 1e-6).all()
     assert all(bool(((share >= 0) & (share <= 1)).all()) for share in shares[: 2 + forward])
     torch.testing.assert_close(torch.stack(shares).nansum(0), torch.ones(len(found)).double(), rtol=0, atol=1e-6)
     assert (variance >= 0).all()
     assert (kurtosis[~kurtosis.isnan()] >= -2 - 1e-5).all()
-    found_pairs = stream_pairs(trace, so_far=Sample())[2]
-    value = cka(*found_pairs.double().chunk(2, dim=-1))
+    value = cka(*sampled("stream_pairs", trace).values.double().chunk(2, dim=-1))
     assert math.isnan(value) or -1 - 1e-6 <= value <= 1 + 1e-6

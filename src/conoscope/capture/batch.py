@@ -15,6 +15,19 @@ from conoscope.corpora.base import stable_hash
 from conoscope.sums.numeric import mixed
 
 
+def sent(x: Tensor, device: torch.device) -> Tensor:
+    """A tensor on another device; to a GPU by a queued copy, for which nothing waits."""
+    if x.device == device or (x.device.type == device.type and device.index is None):
+        return x
+    if x.device.type == "cpu" and device.type == "cuda":
+        return x.contiguous().pin_memory().to(device, non_blocking=True)
+    return x.to(device)
+
+
+PLAN = "plan"
+"""The key, with its owner, of what was decided for a batch and cannot be derived again."""
+
+
 class Memo:
     """Mixin that caches derived values."""
 
@@ -29,6 +42,11 @@ class Memo:
             self.cache[key] = compute()
         return self.cache[key]
 
+    def forget(self) -> None:
+        """Drop the cached values, but for plans."""
+        for key in [key for key in self.cache if not (isinstance(key, tuple) and key[0] == PLAN)]:
+            del self.cache[key]
+
 
 @dataclass(frozen=True)
 class Batch(Memo):
@@ -40,7 +58,8 @@ class Batch(Memo):
     none; there are `classes` labels. `place`: the example's number in the corpus. `spelling`: the text of every token id.
     `frequency`: the frequency rank of each token, if the user gave a list. `texts`: the text of each example, the second text of
     a pair after " / ". `pad`: the padding id that the model's configuration must name during the forward pass; None if it names
-    its own. `reads`: whether `cls` is the position at which the model was found to read the class.
+    its own. `reads`: whether `cls` is the position at which the model was found to read the class. `host`: the same batch in
+    the CPU's memory, if this one is on a GPU: what depends on ids and positions alone is computed there, so that nothing waits.
     """
 
     inputs: Mapping[str, Tensor]
@@ -60,6 +79,7 @@ class Batch(Memo):
     texts: tuple[str, ...] = field(default=(), repr=False)
     pad: int | None = None
     reads: bool = False
+    host: "Batch | None" = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of_ids(cls, input_ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"], at: Int[Tensor, " b"] | None = None) -> "Batch":
@@ -85,14 +105,44 @@ class Batch(Memo):
         return self.real & ~self.special & ~self.unknown
 
     @cached_property
+    def numbers(self) -> Int[Tensor, " b"]:
+        """The numbers of the rows: 0, 1, …"""
+        return torch.arange(len(self.real), device=self.real.device)
+
+    @cached_property
+    def length(self) -> Int[Tensor, "b 1"]:
+        """The number of real tokens of each text."""
+        return self.real.sum(-1, keepdim=True)
+
+    @cached_property
     def special(self) -> Bool[Tensor, "b t"]:
         """Mask of special tokens: [CLS], [SEP] and similar."""
         return self.real & (self.kind <= SPECIAL)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
-        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
-        return replace(self, inputs={name: tensor.to(device) for name, tensor in self.inputs.items()}, **moved)
+        """The same batch on another device; copies to a GPU are queued, and nothing waits for them."""
+        if self.real.device == device or (self.real.device.type == device.type and device.index is None):
+            return self
+        moved: dict[str, Any] = {
+            f.name: sent(getattr(self, f.name), device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)
+        }
+        inputs = {name: sent(tensor, device) for name, tensor in self.inputs.items()}
+        return replace(self, inputs=inputs, host=None if device.type == "cpu" else self.on_host, **moved)
+
+    @cached_property
+    def on_host(self) -> "Batch":
+        """The same batch in the CPU's memory."""
+        return self.host or self.to(torch.device("cpu"))
+
+    def drawn(self, key: Hashable, compute: Callable[["Batch"], Tensor]) -> Tensor:
+        """`compute` of this batch in the CPU's memory, sent to this batch's device; cached under `key` on both sides."""
+
+        def send() -> Tensor:
+            host = self.on_host
+            return sent(host.memo(key, lambda: compute(host)), self.real.device)
+
+        tensor: Tensor = self.memo(("drawn", key), send) if self.on_host is not self else self.memo(key, lambda: compute(self))
+        return tensor
 
     @cached_property
     def example_ranks(self) -> Int[Tensor, " b"]:

@@ -41,6 +41,7 @@ class Log:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.cuts = frozenset({"examples", "rows"})
+        self.plain = True
         self._counts: Counter[nn.Module] = Counter()
 
     def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
@@ -48,10 +49,12 @@ class Log:
         self.events.append(Event((module, self._counts[module]), first_tensor(given), first_tensor(returned)))
         self._counts[module] += 1
 
-    def attended(self, attended: AttentionCall, cuts: frozenset[str] = frozenset()) -> None:
-        """Log an attention call; `cuts`: the axes along which it can be computed in chunks."""
+    def attended(self, attended: AttentionCall, cuts: frozenset[str] = frozenset(), plain: bool = False) -> None:
+        """Log an attention call; `cuts`: the axes along which it can be computed in chunks; `plain`: whether it is no more than
+        softmax(scale · q kᵀ + mask)."""
         self.events.append(Event(None, None, None, attended))
         self.cuts = self.cuts & cuts
+        self.plain = self.plain and plain
 
     def segments(self) -> list[list[Event]]:
         """The module calls before the first attention call, between the first and the second, …, after the last."""

@@ -44,6 +44,12 @@ class EagerAttention:
         options = {name: self._part(x, examples, rows) if isinstance(x, Tensor) else x for name, x in self.options.items()}
         return eager_attention(self.module)(self.module, query, key, value, mask, **options)
 
+    def in_double(self) -> "EagerAttention":
+        """The same call in double precision."""
+        options = {name: _double(x) if isinstance(x, Tensor) else x for name, x in self.options.items()}
+        mask = None if self.mask is None else _double(self.mask)
+        return EagerAttention(self.module, _double(self.query), _double(self.key), _double(self.value), mask, options)
+
     def _part(self, x: Tensor, examples: slice | Tensor, rows: slice) -> Tensor:
         """The part of a mask, or of another tensor with examples first and queries last but one, for these examples and rows."""
         tokens = self.query.shape[2]
@@ -79,7 +85,11 @@ class EagerAttention:
         return AttentionCall(self.query, self.key, self.value, context)
 
 
+def _double(x: Tensor) -> Tensor:
+    return x.double() if x.is_floating_point() else x
+
+
 def _close(one: Tensor, other: Tensor, rounding: float) -> bool:
     """Whether two tensors are equal up to rounding; NaN, which padding may have, equals NaN."""
-    largest = float(other.abs().nan_to_num(0.0, 0.0).max())
+    largest = float(other.detach().abs().nan_to_num(0.0, 0.0).max())
     return one.shape == other.shape and torch.allclose(one, other, rtol=rounding, atol=rounding * largest, equal_nan=True)

@@ -17,8 +17,9 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.calls import Call, Log, logged
 from conoscope.capture.class_token import graph_of
 from conoscope.capture.forward import outputs_of
-from conoscope.capture.recorder import DRAWS, Capture, bare_batch, known_tokens
+from conoscope.capture.recorder import DRAWS, Capture
 from conoscope.capture.trace import HeadWeights
+from conoscope.capture.trial_batches import bare_batch, known_tokens
 from conoscope.capture.wiring import Wiring
 from conoscope.common.errors import OverflowedError
 

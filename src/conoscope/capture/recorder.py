@@ -1,104 +1,67 @@
 """Capture: the only interface between conoscope and Hugging Face models.
 
-Two attention backends are registered with transformers, under two fixed names because each name has one mask function:
-`conoscope_full` runs the model's own eager attention and records its weights; `conoscope_kv` runs SDPA and records only queries,
-keys and values. A model that calls neither runs its own eager attention, which `traced_attention` traces.
-A layer's tensors reach `receive` as one Trace before the next layer runs.
+A model runs with one of our attention backends (`backends.py`); one that never calls them runs its own eager attention, which
+`traced_attention` traces. A layer's tensors reach `receive` as one Trace before the next layer runs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import sdpa_mask
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers import PreTrainedModel
 
+from conoscope.capture.backends import BACKENDS, MODES, RECORDER, Mode, record_traced
 from conoscope.capture.batch import Batch
-from conoscope.capture.calls import AttentionCall, Log, logged
-from conoscope.capture.class_token import known_ids, named_pad, trial_length
-from conoscope.capture.eager import EagerAttention
+from conoscope.capture.calls import Log, logged
 from conoscope.capture.forward import answer_of, outputs_of
+from conoscope.capture.fused import try_attention, try_vectors
 from conoscope.capture.implementation import attention_of
-from conoscope.capture.masks import finite_mask, visible_keys
+from conoscope.capture.masks import PADDED
 from conoscope.capture.memory import keep_memory
-from conoscope.capture.reductions import REDUCTIONS, AttentionChunk, Reducer
-from conoscope.capture.trace import Receive, ReceiveAnswer, Recorder, Trace, Weighing
-from conoscope.capture.traced_attention import AttentionTracer, TracedAttention, paused
+from conoscope.capture.recording import Receive, ReceiveAnswer, Recorder, Weighing
+from conoscope.capture.reductions import REDUCTIONS
+from conoscope.capture.trace import Trace
+from conoscope.capture.traced_attention import AttentionTracer, paused
+from conoscope.capture.trial_batches import random_batch
+from conoscope.capture.ways import OURS, Choice, choose
 from conoscope.capture.wiring import Wiring, find_wiring, is_sound
 from conoscope.common.errors import CaptureError, OverflowedError
 from conoscope.common.pooling import Vector
 
-Mode = Literal["kv", "full"]
 DRAWS = 16
 """How many batches of random tokens are tried: a model may overflow on a token that the texts do not contain."""
 
 
-_RECORDER: ContextVar[Recorder | Log | None] = ContextVar("conoscope_recorder", default=None)
+@dataclass(frozen=True)
+class Passed:
+    """One forward pass: the model's logits, or its last hidden state if it has no logits; and a mask of the examples without
+    overflow, in any layer or in the result. Both are on the model's device: reading them waits for the pass."""
 
+    model: str
+    batch: Batch
+    result: Float[Tensor, "..."]
+    sound: Bool[Tensor, " b"]
 
-def _full(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-) -> tuple[Tensor, Tensor | None]:
-    eager, recorder = EagerAttention(module, query, key, value, attention_mask, kwargs), _RECORDER.get()
-    if isinstance(recorder, Recorder) and len(chunks := list(eager.chunks(recorder.weighing.cuts))) > 1:
-        return _in_chunks(eager, recorder, chunks), None
-    context, weights = eager()
-    if isinstance(recorder, Log):
-        recorder.attended(eager.attended(context), eager.cuts(context, weights))
-    elif recorder is not None:
-        recorder.attended(eager.attended(context), weights=weights, visible=visible_keys(attention_mask, recorder.batch))
-    return context, weights
+    def refuse_overflow(self) -> None:
+        """OverflowedError if an example overflowed."""
+        if not bool(self.sound.all()):
+            raise OverflowedError.of(self.model, self.batch.ids[int((~self.sound).nonzero()[0])], self.dtype)
 
+    def finite(self) -> Bool[Tensor, " b"]:
+        """Mask of the examples whose result is finite, at real tokens."""
+        finite = self.result.isfinite()
+        return (finite.flatten(1) if self.result.ndim == 2 else finite.all(-1) | ~self.batch.real).all(-1)
 
-def _in_chunks(eager: EagerAttention, recorder: Recorder, chunks: Sequence[tuple[slice, slice]]) -> Tensor:
-    """The context, concatenated from chunks; the weights of each chunk are reduced and discarded."""
-    reducer, contexts = Reducer(recorder.batch, recorder.weighing.reductions), []
-    for examples, rows in chunks:
-        context, weights = eager(examples, rows)
-        reducer.take(AttentionChunk(weights, recorder.batch, examples.start, rows.start))
-        contexts.append(context)
-    # Chunks are ordered by example, then by row.
-    by_rows = sum(examples == chunks[0][0] for examples, _ in chunks)
-    whole = torch.cat([torch.cat(contexts[start : start + by_rows], dim=1) for start in range(0, len(contexts), by_rows)])
-    recorder.attended(
-        eager.attended(whole),
-        visible=visible_keys(eager.mask, recorder.batch),
-        reductions=reducer.results(),
-        attend=lambda examples: eager(examples)[1] if "examples" in recorder.weighing.cuts else eager()[1][examples],
-    )
-    return whole
-
-
-def _kv(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-) -> tuple[Tensor, Tensor | None]:
-    context, _ = ALL_ATTENTION_FUNCTIONS["sdpa"](module, query, key, value, attention_mask, **kwargs)
-    recorder = _RECORDER.get()
-    if recorder is not None:
-        recorder.attended(AttentionCall(query, key, value, context))
-    return context, None
-
-
-def _record_traced(traced: TracedAttention, mode: Mode) -> None:
-    recorder = _RECORDER.get()
-    if isinstance(recorder, Log) or (recorder is not None and mode == "kv"):
-        recorder.attended(traced.attended)
-    elif recorder is not None:
-        recorder.attended(traced.attended, weights=traced.weights, visible=traced.visible())
-
-
-BACKENDS: dict[Mode, str] = {"full": "conoscope_full", "kv": "conoscope_kv"}
-for _mode, _attention, _mask in (("full", _full, finite_mask), ("kv", _kv, sdpa_mask)):
-    AttentionInterface.register(BACKENDS[_mode], _attention)  # type: ignore[index]
-    AttentionMaskInterface.register(BACKENDS[_mode], _mask)  # type: ignore[index]
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the result."""
+        return self.result.dtype
 
 
 class Capture:
@@ -116,10 +79,11 @@ class Capture:
         whole: bool = False,
         heads: Mapping[int, Sequence[int]] | None = None,
         vector: Vector | None = None,
+        masks: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        """`reductions`: what is computed from weights that are too large to keep; `whole`: keep the weights at any size; `heads`:
-        the heads of each layer whose weights are kept until the end of the pass; `vector`: the pooled output of each layer, if
-        not what the classifier reads."""
+        """`reductions`: what is computed from weights that are not kept; `whole`: keep the weights at any size; `heads`: the
+        heads of each layer whose weights are kept until the end of the pass; `vector`: the pooled output of each layer, if not
+        what the classifier reads; `masks`: by which masks the vectors of each site will be summed."""
         if module.config.is_encoder_decoder:
             raise CaptureError(
                 f"{type(module).__name__} is an encoder-decoder, whose layers have no one order; give an encoder or a decoder"
@@ -132,10 +96,14 @@ class Capture:
         self.module, self._requested = module, mode
         self.mode: Mode = mode if getattr(module, "_supports_sdpa", False) else "full"
         self.reductions = [name for name in REDUCTIONS if name in reductions]
-        self.whole, self.heads, self.vector = whole, heads or {}, vector
+        self.whole, self.heads, self.vector, self.masks = whole, heads or {}, vector, masks or {}
+        self.choice: Choice | None = None
+        """The way to attention weights, chosen when the wiring is found; None in kv mode."""
         self.traced = False
         """Whether the model is off the attention interface, so that its attention is traced operation by operation."""
         self.wiring: Wiring | None = None
+        self.classes: int | None = None
+        """The number of classes that the model tells apart, known with the wiring; None if it does not classify."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -150,10 +118,23 @@ class Capture:
         """Run one batch and return the model's logits, or its last hidden state if it has no logits.
 
         After the pass, `answer` receives the PooledOutput of each layer: what the classifier reads, or the requested `vector`.
+        OverflowedError if a layer has NaN or infinity.
         """
+        passed, recorder = self._pass(batch, receive, answer)
+        passed.refuse_overflow()
+        recorder.answered(passed.result)
+        return passed.result
+
+    def run(self, batch: Batch, receive: Receive, answer: ReceiveAnswer | None = None) -> Passed:
+        """The same without waiting for a GPU: `answer` is called before anyone knows whether the pass overflowed."""
+        passed, recorder = self._pass(batch, receive, answer)
+        recorder.answered(passed.result)
+        return passed
+
+    def _pass(self, batch: Batch, receive: Receive, answer: ReceiveAnswer | None) -> tuple[Passed, Recorder]:
         batch, wiring = batch.to(self.module.device), self.find_wiring()
-        cuts = frozenset[str]() if self.whole else wiring.cuts
-        recorder = Recorder(wiring, batch, (receive, answer), Weighing(self.reductions, cuts, self.heads))
+        cuts, fused = frozenset[str]() if self.whole else wiring.cuts, self.choice is not None and self.choice.way == "fused"
+        recorder = Recorder(wiring, batch, (receive, answer), Weighing(self.reductions, cuts, self.heads, fused, self.masks))
         with self.recording(recorder, batch):
             result = answer_of(self.module, batch)
             if recorder.layer != len(wiring.inputs):
@@ -162,9 +143,8 @@ class Capture:
                     f"{len(wiring.inputs)} in fewer: it attends otherwise to long texts; give a smaller --max-length"
                 )
             with paused():
-                recorder.refuse_overflow(type(self.module).__name__, self.module.dtype)
-                recorder.answered(result if result.ndim == 2 else None)
-        return result
+                sound = recorder.sound()
+        return Passed(type(self.module).__name__, batch, result, sound), recorder
 
     def find_wiring(self) -> Wiring:
         """The model's wiring, found once on random tokens; the requested pooling replaces the model's own."""
@@ -177,6 +157,34 @@ class Capture:
             self.wiring = wiring.with_pooling(self.vector)
         return self.wiring
 
+    def _choose_way(self, wiring: Wiring, batch: Batch, log: Log, states: Sequence[Tensor]) -> None:
+        """Choose the way to attention weights, and switch to our own attention if it gives the same hidden states."""
+        if self.mode != "full":
+            return
+        device, dtype, first = self.module.device, self.module.dtype, log.attentions[0]
+        plain = wiring.plain and not self.traced and bool(getattr(self.module, "_supports_sdpa", False))
+
+        def try_kernels() -> str | None:
+            assert first.query is not None
+            assert first.key is not None
+            return try_attention(first.query, first.key, first.value, batch)
+
+        self.choice = choose(device, dtype, plain, self.whole, try_kernels)
+        if self.choice.way in OURS:
+            with ExitStack() as trial:
+                trial.enter_context(attention_of(self.module, BACKENDS["plain"]))
+                again, ours = self._logged(batch)
+                if again.plain and _agree(ours, states, batch.real):
+                    self._stack.push(trial.pop_all())
+                    return
+            self.choice = choose(device, dtype, False, self.whole)
+
+    @property
+    def runs_sdpa(self) -> bool:
+        """Whether the model's context vectors are those of SDPA."""
+        ours_on_gpu = self.choice is not None and self.choice.way in OURS and self.module.device.type != "cpu"
+        return (self.mode == "kv" and not self.traced) or ours_on_gpu
+
     def _refuse_unknown_heads(self, counts: Sequence[int]) -> None:
         for layer, heads in self.heads.items():
             if layer > len(counts) or max(heads) > counts[layer - 1]:
@@ -188,22 +196,25 @@ class Capture:
     @contextmanager
     def recording(self, recorder: Recorder | Log, batch: Batch) -> Iterator[None]:
         """Context, without gradients, in which the recorder receives the model's calls on the batch."""
-        with recording(recorder), ExitStack() as stack:
+        with recording(recorder, batch), ExitStack() as stack:
             if self.traced:
-                stack.enter_context(AttentionTracer(batch.real.shape, partial(_record_traced, mode=self.mode)))
+                stack.enter_context(AttentionTracer(batch.real.shape, partial(record_traced, mode=self.mode)))
             yield
 
     def _calibrate(self) -> Wiring:
         """The wiring from the first batch of random tokens without overflow: tensors of NaN or infinity cannot be matched."""
         for seed in range(DRAWS):
-            batch = _random_batch(self.module, seed)
+            batch = random_batch(self.module, seed)
             log, states = self._logged(batch)
             if not log.attentions and not self.traced:
                 self._start_tracing()
                 log, states = self._logged(batch)
             self._refuse_unseen(log, states)
             if is_sound(log, states, batch.real):
-                return find_wiring(log, states, batch.real)
+                wiring = find_wiring(log, states, batch.real)
+                try_vectors(log.attentions[0].value, batch)
+                self._choose_way(wiring, batch, log, states)
+                return wiring
         raise OverflowedError.of(type(self.module).__name__, "random tokens", self.module.dtype)
 
     def _refuse_unseen(self, log: Log, states: Sequence[Tensor]) -> None:
@@ -229,25 +240,40 @@ class Capture:
         log = Log()
         with self.recording(log, batch), logged(self.module, log):
             outputs = outputs_of(self.module, batch, output_hidden_states=True)
+        logits = getattr(outputs, "logits", None)
+        self.classes = logits.shape[-1] if logits is not None and logits.ndim == 2 and logits.shape[-1] > 1 else None
         return log, getattr(outputs, "hidden_states", None) or ()
 
 
 def _watch(module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
-    recorder = _RECORDER.get()
+    recorder = RECORDER.get()
     if isinstance(recorder, Recorder):
         with paused():
             recorder.called(module, given, returned)
 
 
+def _agree(ours: Sequence[Tensor], theirs: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> bool:
+    """Whether two passes have the same hidden states at real tokens, up to rounding."""
+    if len(ours) != len(theirs):
+        return False
+    for one, other in zip(ours, theirs, strict=True):
+        apart, size = (one - other)[real].abs().max(), other[real].abs().max()
+        if not bool(apart <= min(4096 * torch.finfo(one.dtype).eps, 0.1) * size):
+            return False
+    return True
+
+
 @contextmanager
-def recording(recorder: Recorder | Log) -> Iterator[None]:
-    """Context, without gradients, in which the recorder receives the model's calls."""
-    token = _RECORDER.set(recorder)
+def recording(recorder: Recorder | Log, batch: Batch) -> Iterator[None]:
+    """Context, without gradients, in which the recorder receives the model's calls, and mask functions know if there is
+    padding."""
+    token, padding = RECORDER.set(recorder), PADDED.set(not bool(batch.on_host.real.all()))
     try:
         with torch.no_grad():
             yield
     finally:
-        _RECORDER.reset(token)
+        RECORDER.reset(token)
+        PADDED.reset(padding)
 
 
 def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> list[Trace]:
@@ -259,36 +285,16 @@ def traces_of(module: PreTrainedModel, batch: Batch, mode: Mode = "full") -> lis
 
 
 def verify(module: PreTrainedModel, batch: Batch | None = None) -> dict[Mode, float]:
-    """The largest difference in logits: full capture against eager, kv capture against SDPA. Both should be 0.
+    """The largest difference in logits between a model under capture and the plain one, in each mode. Both should be 0.
 
-    A model off the attention interface runs in eager for both. Without a batch, a padded one of random tokens is used.
+    The plain model runs SDPA for a kv capture, and for a full one on a GPU, whose context is SDPA's; eager attention else, and if
+    the model is off the attention interface. Without a batch, a padded one of random tokens is used.
     """
-    batch = (_random_batch(module) if batch is None else batch).to(module.device)
+    batch = (random_batch(module) if batch is None else batch).to(module.device)
     differences: dict[Mode, float] = {}
-    for mode in BACKENDS:
+    for mode in MODES:
         with Capture(module, mode) as capture:
             captured = capture(batch, lambda trace: None)
-        with attention_of(module, "sdpa" if capture.mode == "kv" and not capture.traced else "eager"), torch.no_grad():
+        with attention_of(module, "sdpa" if capture.runs_sdpa else "eager"), torch.no_grad():
             differences[mode] = float((captured - answer_of(module, batch)).abs().max())
     return differences
-
-
-def known_tokens(module: PreTrainedModel) -> Int[Tensor, " n"]:
-    """The ids of all tokens except the padding token."""
-    known = torch.arange(known_ids(module))
-    return known[known != (named_pad(module) or 0)]
-
-
-def bare_batch(module: PreTrainedModel, ids: Int[Tensor, "b t"], real: Bool[Tensor, "b t"]) -> Batch:
-    """A batch of bare token ids, padded with the id in the model's configuration, or with 0 if it names none."""
-    pad = named_pad(module)
-    return replace(Batch.of_ids(ids.where(real, pad or 0), real), pad=0 if pad is None else None).to(module.device)
-
-
-def _random_batch(module: PreTrainedModel, seed: int = 0) -> Batch:
-    """Three rows of random tokens, two of them padded; their lengths distinguish the first token, the last and the mean."""
-    longest = trial_length(module)
-    real = torch.arange(longest) < torch.tensor([[longest], [longest - 1], [2]])
-    known = known_tokens(module)
-    ids = known[torch.randint(len(known), real.shape, generator=torch.Generator().manual_seed(seed))]
-    return bare_batch(module, ids, real)

@@ -4,7 +4,8 @@ import torch
 
 from conoscope.capture.forward import answer_of
 from conoscope.capture.loading import LoadedModel
-from conoscope.capture.recorder import Capture, bare_batch, known_tokens
+from conoscope.capture.recorder import Capture
+from conoscope.capture.trial_batches import bare_batch, known_tokens
 from conoscope.common.pooling import ASKED, CLASSIFIER, DEFAULT, Pool, Vector, chosen_pool, declared_pooling
 
 

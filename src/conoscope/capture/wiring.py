@@ -42,7 +42,8 @@ class Wiring:
     its output; its number of heads, its residual, its norm; and the pooling of the last layer.
 
     None if nothing was found. `outputs` begins with layer 0, the embeddings. `cuts`: the axes along which the attention can be
-    computed in chunks. `asked`: whether the user requested the pooling, so that it may differ from the model's own.
+    computed in chunks. `plain`: whether it is no more than softmax(scale · q kᵀ + mask). `asked`: whether the user requested the
+    pooling, so that it may differ from the model's own.
     """
 
     inputs: tuple[Call | None, ...]
@@ -54,6 +55,7 @@ class Wiring:
     norms: tuple[Norm | None, ...]
     pooling: Pooling | None
     cuts: frozenset[str] = frozenset()
+    plain: bool = False
     asked: bool = False
 
     def modules(self) -> set[nn.Module]:
@@ -88,8 +90,12 @@ class Projection:
     @cached_property
     def gram(self) -> Float[Tensor, "h e e"]:
         """W_O W_Oᵀ of each head: ‖v W_O‖² = v W_O W_Oᵀ vᵀ."""
-        weight = at_least_single(self.weight)
-        return weight @ weight.mT
+        return self.single @ self.single.mT
+
+    @cached_property
+    def single(self) -> Float[Tensor, "h e d"]:
+        """W_O in at least single precision."""
+        return at_least_single(self.weight)
 
 
 def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b t"]) -> Wiring:
@@ -114,6 +120,7 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
         outputs=outputs,
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
         cuts=log.cuts,
+        plain=log.plain,
     )
 
 

@@ -32,6 +32,7 @@ def _options(command: ArgumentParser) -> None:
         "--kind", action=Named, dest="kinds", type=kind, default={}, metavar="NAME=WORDS",
         help='your own kind of token, such as negation="not no never"; repeat for more',
     )  # fmt: skip
+    command.add_argument("--verbose", action="store_true", help="print the device, and how attention is computed there")
     pool_option(command)
     command.add_argument("--frequencies", metavar="FILE", help="file with ranks or counts of tokens, for the measure frequency")
     command.add_argument("--no-labels", dest="labels", action="store_false", help="ignore the labels of the corpus")

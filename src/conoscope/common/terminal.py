@@ -19,13 +19,16 @@ class Progress:
         from tqdm import tqdm
 
         self.total, self.done, self.verb, self.unit = total, 0, verb, unit
+        self._shown, self._timed, self._tokens = shown, 0, 0
         self._lines = shown and not sys.stderr.isatty()
         self._last_line = self._start = time.monotonic()
         self._bar = tqdm(total=total, unit=unit, leave=False, disable=not shown or self._lines, file=sys.stderr)
 
-    def advance(self, count: int) -> None:
-        """Add `count` to what is done, and show it."""
+    def advance(self, count: int, tokens: int = 0) -> None:
+        """Add `count`, of so many tokens, to what is done, and show it; what has no tokens was done before."""
         self.done += count
+        self._timed += count if tokens else 0
+        self._tokens += tokens
         self._bar.update(count)
         now = time.monotonic()
         if self._lines and now - self._last_line >= EVERY:
@@ -38,6 +41,14 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.close()
+        if self._shown and kind is None and self._tokens:
+            say(self._speed(time.monotonic() - self._start), error=True)
+
+    def _speed(self, seconds: float) -> str:
+        texts = self._timed / seconds
+        what = f"{self._timed:,} {self.unit}{'' if self._timed == 1 else 's'} of {self._tokens:,} tokens"
+        by_second = f"{texts:,.{0 if texts >= 10 else 1}f} {self.unit}s and {self._tokens / seconds:,.0f} tokens a second"
+        return f"{self.verb} {what} in {seconds:.{1 if seconds >= 1 else 3}f} s: {by_second}"
 
 
 def printable(text: str) -> str:

@@ -12,8 +12,9 @@ from torch import Tensor
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture
+from conoscope.capture.recording import read_at
 from conoscope.capture.text_vector import text_vector
-from conoscope.capture.trace import Trace, read_at
+from conoscope.capture.trace import Trace
 from conoscope.capture.wiring import Pooling
 from conoscope.explaining.base import ForwardPass, Request
 from conoscope.explaining.matrices import KINDS

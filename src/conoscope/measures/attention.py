@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities.attention import ROWS
 from conoscope.sums.statistics import Moments
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.options import options_of, read_options
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 
 
 @dataclass(frozen=True)

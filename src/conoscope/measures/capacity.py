@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.class_cones.directions import ROUNDING
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.sums.numeric import entropy_rank
 from conoscope.sums.statistics import Directions
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities.class_maps import heads_of
 from conoscope.sums.samples import ByKey
 from conoscope.sums.statistics import Moments

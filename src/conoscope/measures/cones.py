@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities import MASKS, resolve_mask
 from conoscope.quantities.cones import CONES
 from conoscope.sums.statistics import Directions, Moments

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities.directionality import MAP_NUMBERS, MAPS, NUMBERS
 from conoscope.sums.samples import Constant, Sample
 from conoscope.sums.statistics import Moments

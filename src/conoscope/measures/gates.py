@@ -10,7 +10,7 @@ from torch import Tensor
 
 from conoscope.common.vocabulary import GATES, MIXED
 from conoscope.measures.base import Part, Reading, also_reads, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities.gate_scores import GATE_SCORES, PLACE, ROUNDING, STRONG
 from conoscope.quantities.gates import GRID
 from conoscope.sums.samples import Sample

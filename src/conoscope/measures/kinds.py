@@ -10,7 +10,7 @@ from torch import Tensor
 from conoscope.capture.token_kinds import SPECIAL
 from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.measures.correlation import spearman
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities.kinds import HEADS, OF_KIND
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Counts, Moments, Range

@@ -6,7 +6,7 @@ from math import inf
 import torch
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.quantities.mixing import MIXING
 from conoscope.sums.samples import Constant
 from conoscope.sums.statistics import Moments, Range

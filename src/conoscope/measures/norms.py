@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import QUANTILES, Part, Reading, also_reads, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.sums.statistics import Histogram, Moments
 
 SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "head"))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.sums.numeric import entropy_rank
 from conoscope.sums.statistics import Gram, Moments
 

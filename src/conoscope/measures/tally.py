@@ -1,11 +1,12 @@
 """Tally: the statistics that the measures need, and the only state of a run.
 
-Small arrays of several batches are buffered and summed together. Since statistics add up in any grouping, this changes no number;
-it saves many additions to large sums, and many small kernels on a GPU.
+Sums are kept for all layers at once while a run goes on (`sums/stacked.py`), and by need and layer once they are asked for. Small
+arrays of several batches are buffered and summed together. Since statistics add up in any grouping, this changes no number; it
+saves many additions to large sums, and many small kernels on a GPU.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -13,133 +14,230 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from jaxtyping import Bool
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from conoscope.capture.batch import PLAN, Batch
+from conoscope.capture.trace import HeadWeights, Trace
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic, write_text
-from conoscope.quantities import QUANTITIES, Quantity, Subject
+from conoscope.measures.collecting import Collector, Job
+from conoscope.measures.needs import Key, Need, keys_of
+from conoscope.measures.pending import Pending
+from conoscope.quantities.base import Reduction, Subject
 from conoscope.quantities.class_maps import heads_of
-from conoscope.sums.buffer import BatchBuffer
+from conoscope.sums.drawing import Chosen, Draw
 from conoscope.sums.samples import Sample
+from conoscope.sums.stacked import Slots, StackedSample, StackedSums, Summing
 from conoscope.sums.statistics import Statistic
 
-FORMAT = 2
+FORMAT = 3
+There = Callable[[Batch], Bool[Tensor, " b"]]
 
 
-@dataclass(frozen=True)
-class Need:
-    """A statistic of a quantity with its options. Measures with equal needs share one sum; nothing is inferred."""
-
-    statistic: str
-    quantity: str
-    options: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, statistic: type[Statistic], quantity: str, **options: str) -> "Need":
-        """The need for this statistic of this quantity with these options."""
-        return cls(statistic.__name__, quantity, tuple(sorted(options.items())))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.statistic, self.quantity, self.options))
-
-    @cached_property
-    def described(self) -> Quantity:
-        """The registered Quantity."""
-        return QUANTITIES[self.quantity]
-
-    @cached_property
-    def _chosen(self) -> dict[str, str]:
-        return dict(self.options)
-
-    def compute(self, subject: Subject, before: Statistic | None) -> Statistic | tuple[Any, ...] | None:
-        """The arrays of the quantity, or its statistic; None if the subject has no such site. `before`: the sum so far."""
-        options: dict[str, Any] = self._chosen
-        if self.described.sampled:
-            options = {**options, "so_far": before if isinstance(before, Sample) else Sample()}
-        computed: Statistic | tuple[Any, ...] | None = self.described.compute(subject, **options)
-        return computed
-
-    def reduce(self, arrays: tuple[Any, ...]) -> Statistic:
-        """The statistic of the arrays of one batch, or of several batches concatenated."""
-        finished = arrays if self.described.finish is None else self.described.finish(*arrays)
-        return finished if isinstance(finished, Statistic) else Statistic.kinds[self.statistic].of(*finished)
-
-    def __str__(self) -> str:
-        return f"{self.statistic} of {self.quantity}({', '.join(f'{key}={value}' for key, value in self.options)})"
-
-
-@dataclass
+@dataclass(eq=False)
 class Tally:
     """The sums so far, by need and layer."""
 
     needs: tuple[Need, ...]
     sums: dict[tuple[Need, int], Statistic] = field(default_factory=dict)
-    _buffers: dict[tuple[Need, int], BatchBuffer] = field(default_factory=dict, repr=False)
+    _summing: dict[Slots, Summing] = field(default_factory=dict, repr=False)
+    _stacked: dict[Need, StackedSums] = field(default_factory=dict, repr=False)
+    _samples: dict[Slots, StackedSample] = field(default_factory=dict, repr=False)
+    _draws: dict[Need, Draw] = field(default_factory=dict, repr=False)
+    _pending: list[Pending] = field(default_factory=list, repr=False)
+    _constants: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _jobs: dict[Hashable, Sequence[Job]] = field(default_factory=dict, repr=False)
+    _numbers: dict[Hashable, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def for_needs(cls, needs: Iterable[Need]) -> Self:
         """An empty tally; equal needs are kept once."""
         return cls(tuple(dict.fromkeys(needs)))
 
+    @cached_property
+    def stacked(self) -> tuple[Need, ...]:
+        """The needs whose quantities read reductions."""
+        return tuple(need for need in self.needs if need.keys)
+
+    @cached_property
+    def of_batch(self) -> tuple[Need, ...]:
+        """The needs whose quantities read a batch, or its prediction, but no layer."""
+        return tuple(need for need in self.needs if not need.keys and need.described.of is None)
+
+    @cached_property
+    def readers(self) -> dict[Key, list[Need]]:
+        """The reductions to compute, each with the needs that read it."""
+        return keys_of(iter(self.stacked))
+
+    @cached_property
+    def of_some(self) -> frozenset[Key]:
+        """The reductions that only quantities of some tokens or examples read."""
+        return frozenset(key for key, needs in self.readers.items() if all(need.some for need in needs))
+
+    @cached_property
+    def families(self) -> tuple[tuple[Need, ...], ...]:
+        """The needs whose quantities read reductions; those that differ in their site only are computed together."""
+        families: dict[Need, list[Need]] = {}
+        for need in self.stacked:
+            families.setdefault(need.family, []).append(need)
+        return tuple(map(tuple, families.values()))
+
+    def reductions_without(self, idle: frozenset[Need]) -> tuple[list[tuple[Key, Reduction]], list[tuple[Key, Reduction]]]:
+        """The reductions to compute of a layer, and of its pooled output, for all needs but these."""
+        found = [(key, key.described) for key, readers in self.readers.items() if not idle.issuperset(readers)]
+        return [x for x in found if x[1].of is Trace], [x for x in found if x[1].of is not Trace]
+
+    def jobs(self, key: Hashable, compute: Callable[[], Sequence[Job]]) -> Sequence[Job]:
+        """The computations for some reductions, found once."""
+        if key not in self._jobs:
+            self._jobs[key] = compute()
+        return self._jobs[key]
+
     @property
     def reductions(self) -> set[str]:
         """The reductions of attention weights to compute; empty if weights need not be captured."""
-        return {reduction for need in self.needs for reduction in need.described.reductions}
+        return {reduction for need in self.needs for reduction in need.described.weights}
+
+    @property
+    def masks(self) -> dict[str, set[str]]:
+        """By which masks the vectors of each site are summed."""
+        by_site: dict[str, set[str]] = {}
+        for key in self.readers:
+            if "mask" in key.chosen:
+                by_site.setdefault(key.chosen["site"], set()).add(key.chosen["mask"])
+        return by_site
 
     @property
     def heads(self) -> dict[int, list[int]]:
         """The heads of each layer whose maps must be kept until the model's output is known."""
         by_layer: dict[int, set[int]] = {}
-        for named in (dict(need.options).get("heads") for need in self.needs):
+        for named in (need.chosen.get("heads") for need in self.needs):
             for layer, heads in heads_of(named).items() if named else ():
                 by_layer.setdefault(layer, set()).update(heads)
         return {layer: sorted(heads) for layer, heads in by_layer.items()}
 
     def wants(self, kind: type[Subject]) -> bool:
         """Whether any need reads this type of subject."""
-        return any(need.described.of is kind for need in self.needs)
+        reads = (reduction.of is kind for need in self.needs for reduction in need.described.reads.values())
+        return any(need.described.of is kind for need in self.needs) or any(reads)
+
+    def plan(self, batches: Sequence[Batch], there: There | None = None) -> None:
+        """Decide which items of these batches, which run next, enter each sample: those that are in it after the last of them.
+
+        `there`: a function of a batch to the examples that have a pooled vector, and a label that the model knows; without it,
+        samples of pooled vectors are left for later.
+        """
+        for need in self.stacked:
+            if need.described.sample is not None and (there is not None or not need.described.of_pooled):
+                coming = [batch for batch in batches if need not in self.planned(batch)]
+                for batch, items in zip(coming, self._choose(need, coming, there), strict=True):
+                    self.planned(batch)[need] = items
+
+    def planned(self, batch: Batch) -> dict[Need, Chosen]:
+        """What was decided for a batch in the CPU's memory so far."""
+        chosen: dict[Need, Chosen] = batch.memo((PLAN, self), dict)
+        return chosen
+
+    def _choose(self, need: Need, batches: Sequence[Batch], there: There | None) -> list[Chosen]:
+        sample, known = need.described.sample, need.described.of_pooled
+        assert sample is not None
+        if need not in self._draws:
+            before = next((sums for (kept, _), sums in self.sums.items() if kept == need), None)
+            self._draws[need] = Draw.of(before if isinstance(before, Sample) else None)
+        given = [{"there": there(batch)} if known and there is not None else {} for batch in batches]
+        candidates = [sample(batch, **more, **need.chosen) for batch, more in zip(batches, given, strict=True)]
+        return self._draws[need].choose(candidates)
+
+    def collector(self, batch: Batch, there: There | None = None) -> Collector:
+        """A collector of one pass over a batch on the model's device; what was not planned for it is planned for it alone."""
+        self.plan([batch.on_host], there)
+        return Collector(self, batch, self.planned(batch.on_host))
 
     def add(self, subject: Subject) -> None:
         """Add one layer of one batch, or of the weights, to the sums."""
-        computed: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
-        for need in self.needs:
-            if not isinstance(subject, need.described.of):
-                continue
-            key, same = (need, subject.layer), (need.quantity, need.options)
-            # Two statistics of one quantity: compute it once. What is computed for a sample depends on the sample.
-            part = computed[same] if same in computed else need.compute(subject, self.sums.get(key))
-            if not need.described.sampled:
-                computed[same] = part
-            if isinstance(part, Statistic):
-                self._add_part(*key, part)
-            elif part is not None:
-                self._buffer(key, part)
-
-    def settle(self) -> None:
-        """Add all buffered arrays to the sums."""
-        for key in self._buffers:
-            self._flush(key)
-
-    def _buffer(self, key: tuple[Need, int], arrays: tuple[Any, ...]) -> None:
-        buffer = self._buffers.get(key)
-        if buffer is None:
-            buffer = self._buffers[key] = BatchBuffer()
-        if buffer.take(arrays):
+        if isinstance(subject, HeadWeights):
+            self.add_subject(subject)
             return
-        self._flush(key)
-        buffer.make_room(arrays, self.sums[key].numel if key in self.sums else 0)
-        if not buffer.take(arrays):
-            self._add_part(*key, key[0].reduce(arrays))
+        if isinstance(subject, Trace):
+            collector = self.collector(subject.batch)
+            collector.receive(subject)
+        else:
+            known = subject.there & (subject.batch.label < subject.classes)
+            collector = self.collector(subject.batch, lambda batch: known.cpu())
+            collector.answered(subject)
+        collector.end()
 
-    def _flush(self, key: tuple[Need, int]) -> None:
-        if (arrays := self._buffers[key].leave()) is not None:
-            self._add_part(*key, key[0].reduce(arrays))
+    def add_subject(self, subject: Subject) -> None:
+        """Add what needs one whole subject at a time: the weights of heads, maps by class."""
+        for need in self.needs:
+            if need.described.of is not None and isinstance(subject, need.described.of):
+                part = need.compute_of(subject)
+                if part is not None:
+                    self._add_part(need, subject.layer, part.to(torch.device("cpu")))
+
+    def take(self, slots: Slots, found: Any, batch: Batch) -> None:
+        """Add what a quantity returned for some needs and layers: arrays, or the values of chosen items."""
+        need: Need = slots[0][0]
+        if need.described.sample is not None:
+            host = batch.on_host
+            arriving = Pending.of(slots, self.planned(host)[need], host, found)
+            if found.device.type == "cpu":
+                self._keep(arriving)
+            else:
+                self._pending.append(arriving)
+            return
+        summing = self._summing.get(slots)
+        if summing is None:
+            sums = self._stacked.setdefault(need.family, StackedSums())
+            summing = self._summing[slots] = Summing(slots, need.reduce, sums)
+        summing.take(found)
+
+    def take_one(self, need: Need, layer: int, arrays: tuple[Any, ...]) -> None:
+        """Add the arrays of a quantity that has no layers."""
+        slots = ((need, layer),)
+        summing = self._summing.setdefault(slots, Summing(slots, need.reduce_one, None))
+        summing.take(tuple(array[None] if isinstance(array, Tensor) else array for array in arrays))
+
+    def arrive(self) -> None:
+        """Keep the sampled values that have arrived in the CPU's memory so far; does not wait."""
+        while self._pending and self._pending[0].is_there():
+            self._keep(self._pending.pop(0))
+
+    def _keep(self, arrived: Pending) -> None:
+        values, sample = arrived.finished(), self._samples.get(arrived.slots)
+        if sample is None:
+            self._samples[arrived.slots] = StackedSample.of(arrived.slots, arrived.chosen, values)
+        else:
+            sample.take(arrived.chosen, values)
+
+    def number_of(self, parts: Hashable) -> int:
+        """A number for the parts of a stack, the same for the same parts."""
+        return self._numbers.setdefault(parts, len(self._numbers))
+
+    def constant(self, key: Hashable, compute: Callable[[], Tensor | None]) -> Tensor | None:
+        """What depends on the model only, computed once."""
+        if key not in self._constants:
+            self._constants[key] = compute()
+        found: Tensor | None = self._constants[key]
+        return found
+
+    @torch.inference_mode()
+    def settle(self) -> None:
+        """Add all buffered arrays to the sums, by need and layer, in the CPU's memory."""
+        for arriving in self._pending:
+            self._keep(arriving)
+        self._pending = []
+        for summing in self._summing.values():
+            summing.flush()
+        kept: tuple[dict[Any, Summing] | dict[Any, StackedSums] | dict[Any, StackedSample], ...]
+        kept = (self._summing, self._stacked, self._samples)
+        self._summing, self._stacked, self._samples = {}, {}, {}
+        for sums in (sums for stacked in kept for sums in stacked.values()):
+            for (need, layer), part in sums.by_slot():
+                self._add_part(need, layer, part)
 
     def _add_part(self, need: Need, layer: int, part: Statistic) -> None:
         before = self.sums.get((need, layer))
@@ -149,11 +247,6 @@ class Tally:
         """The layers with sums of this need, in order, each with its sums."""
         self.settle()
         yield from sorted(((layer, sums) for (kept, layer), sums in self.sums.items() if kept == need), key=itemgetter(0))
-
-    def to(self, device: torch.device) -> Self:
-        """The same tally with every sum on this device."""
-        self.settle()
-        return type(self)(self.needs, {key: sums.to(device) for key, sums in self.sums.items()})
 
     def __add__(self, other: Self) -> Self:
         if set(self.needs) != set(other.needs):
@@ -172,7 +265,9 @@ class Tally:
         entries: list[dict[str, Any]] = []
         for number, ((need, layer), sums) in enumerate(self.sums.items()):
             entries.append({"layer": layer, "need": self.needs.index(need)})
-            tensors |= {f"{number}/{name}": tensor.cpu().contiguous() for name, tensor in sums.state().items()}
+            tensors |= {
+                f"{number}/{name}": tensor.clone(memory_format=torch.contiguous_format) for name, tensor in sums.state().items()
+            }
         needs = [{"statistic": need.statistic, "quantity": need.quantity, "options": dict(need.options)} for need in self.needs]
         with atomic(folder / "tally.safetensors") as beside:
             save_file(tensors, beside)
@@ -183,6 +278,11 @@ class Tally:
         """The tally that `save` wrote to this folder."""
         try:
             described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
+            if described["format"] != FORMAT:
+                raise OutputError(
+                    f"the sums in {folder} are in format {described['format']}, which another version wrote, and this one reads "
+                    f"format {FORMAT}; measure again"
+                )
             return cls._restored(described, load_file(folder / "tally.safetensors"))
         except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
             raise OutputError(
@@ -191,10 +291,6 @@ class Tally:
 
     @classmethod
     def _restored(cls, described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        if described["format"] != FORMAT:
-            raise OutputError(
-                f"these results were written in format {described['format']}, and this is format {FORMAT}; measure again"
-            )
         needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
         keys = [(needs[entry["need"]], entry["layer"]) for entry in described["sums"]]
         return cls(needs, {key: _restore(key[0], f"{number}/", tensors) for number, key in enumerate(keys)})

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads, reads
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Directions, Gram
 

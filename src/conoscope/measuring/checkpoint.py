@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Int
 from torch import Tensor
 
-from conoscope.capture.batch import Batch
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic_folder
 from conoscope.corpora import Example
@@ -42,21 +42,24 @@ class StreamDigest:
                 self.classes[example.label] = self.classes.get(example.label, 0) + 1
             yield example
 
-    def count_correct(self, batch: Batch, answer: Tensor) -> None:
+    def count_correct(self, label: Int[Tensor, " b"], predicted: Int[Tensor, " b"] | None, classes: int) -> None:
         """Count the examples of a batch whose label is among the model's classes, and those predicted correctly."""
-        if answer.ndim == 2 and answer.shape[-1] > 1:
-            label = batch.label.to(answer.device)
-            labelled = (label >= 0) & (label < answer.shape[-1])
+        if predicted is not None:
+            labelled = (label >= 0) & (label < classes)
             self.labelled += int(labelled.sum())
-            self.correct += int((labelled & (answer.argmax(-1) == label)).sum())
+            self.correct += int((labelled & (predicted == label)).sum())
 
 
 @dataclass
 class Checkpoint:
-    """The folder `partial` inside a run's output folder; does nothing for a run without an output folder."""
+    """The folder `partial` inside a run's output folder; does nothing for a run without an output folder.
+
+    `capture`: on which devices, and how, attention was computed so far.
+    """
 
     out: Path | None
     provenance: Mapping[str, Any]
+    capture: list[str] = field(default_factory=list)
     _saved: float = field(default_factory=time.monotonic)
 
     @property
@@ -70,6 +73,7 @@ class Checkpoint:
             return tally, StreamDigest()
         try:
             before = Result.load(self.folder)
+            tally = before.tally  # read when it is asked for
         except OutputError as error:
             raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
         done = StreamDigest(**before.provenance["seen"])
@@ -78,7 +82,8 @@ class Checkpoint:
             pass
         if skipped != done or differences(before.provenance, self.provenance) is not None:
             raise OutputError(f"{self.folder} was left by another run, or the corpus has changed since; remove it to begin anew")
-        return before.tally, done
+        self.capture = list(before.provenance.get("capture", ()))
+        return tally, done
 
     def keep(self, tally: Tally, seen: StreamDigest) -> None:
         """Save the sums so far, at most once a minute."""
@@ -86,7 +91,7 @@ class Checkpoint:
             return
         with atomic_folder(self.folder) as new:
             tally.save(new)
-            write_provenance(new, {**self.provenance, "seen": vars(seen)})
+            write_provenance(new, {**self.provenance, "seen": vars(seen), "capture": self.capture})
         self._saved = time.monotonic()
 
     def clear(self) -> None:

@@ -1,30 +1,29 @@
 """measure(): the whole pipeline in one call, from a model and a corpus to tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial, reduce
-from itertools import count, islice
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import count
 from operator import add
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import PreTrainedModel
 
-from conoscope.capture.batcher import WINDOW, Batcher, TokenAnnotations
+from conoscope.capture.batcher import Batcher, TokenAnnotations
 from conoscope.capture.class_token import known_ids
 from conoscope.capture.device import dtype_name
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel, load_model
-from conoscope.capture.recorder import Capture, Mode
 from conoscope.capture.text_vector import text_vector
-from conoscope.capture.trace import HeadWeights, PooledOutput
+from conoscope.capture.trace import HeadWeights
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
-from conoscope.common.terminal import Progress
+from conoscope.common.terminal import Progress, say
 from conoscope.common.versions import versions
 from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Corpus, Texts, corpus_of
@@ -33,6 +32,8 @@ from conoscope.measures import CATALOGUE, Request, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.checkpoint import Checkpoint
 from conoscope.measuring.provenance import command, notes_of, of_corpus, of_model
+from conoscope.measuring.running import Runner
+from conoscope.measuring.windows import Windows, batches_of
 from conoscope.results.result import Result
 from conoscope.results.store import claim
 
@@ -44,7 +45,8 @@ class Options:
     `batch_size`: by default 32 texts, and 128 on a GPU, which small batches leave idle. `kinds`: further kinds of tokens, as
     lists of words by name. `frequencies`: a file of the tokens' ranks or counts. `pool`: which vector stands for a text, first,
     last or mean; by default what the classifier reads, or what the model's files say. Without `device` and `dtype`, a model in
-    memory is measured as it is, and a folder is loaded in float32, on a GPU if there is one.
+    memory is measured as it is, and a folder is loaded in float32, on a GPU if there is one. `verbose`: say on standard error on
+    which device, and how attention is computed there.
     """
 
     device: str | None = None
@@ -58,6 +60,7 @@ class Options:
     frequencies: str | Path | None = None
     pool: str | None = None
     progress: bool = False
+    verbose: bool = False
 
     def __post_init__(self) -> None:
         check(self, names=("frequencies",), batch_size=POSITIVE, limit=POSITIVE, max_length=POSITIVE)
@@ -178,30 +181,33 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
     if tally.wants(HeadWeights) and not seen.examples:
         for maps in head_weights_of(loaded.module):
             tally.add(maps)
-    tally = tally.to(loaded.device)
-    batcher.truncated = seen.truncated
-    stream, (shard, shards) = seen.watch(examples), options.shard
+    batcher.truncated, (shard, shards) = seen.truncated, options.shard
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
-    mode: Mode = "full" if tally.reductions else "kv"
+    windows = Windows(examples, batcher, size, replace(seen), places, batches_of(loaded.device))
     vector = None if is_classifiers(checkpoint.provenance) else checkpoint.provenance.get("pool", {}).get("vector")
-    with (
-        Capture(loaded.module, mode, tally.reductions, heads=tally.heads, vector=vector) as capture,
-        Progress(part.size, options.progress) as progress,
-    ):
+    with ExitStack() as stack:
+        runner = stack.enter_context(Runner(loaded, tally, vector))
+        if part.size != 0:
+            checkpoint.capture = sorted({*checkpoint.capture, runner.described})
+        if part.size != 0 and options.verbose:
+            say(f"{runner.described}; {size} texts a batch", error=True)
+        progress = stack.enter_context(Progress(part.size, options.progress))
         progress.advance(seen.examples)
-        traced = partial(capture, receive=tally.add, answer=tally.add if tally.wants(PooledOutput) else None)
-        while window := list(islice(stream, size * WINDOW)):
-            for batch in batcher.batches(window, size, places):
-                seen.count_correct(batch, loaded.answer(batch, traced))
-                progress.advance(len(batch.ids))
-            seen.truncated = batcher.truncated
+        for window in windows:
+            runner.plan(window.batches)
+            for outcome in runner(window.batches):
+                seen.count_correct(outcome.batch.label, outcome.predicted, outcome.classes)
+                progress.advance(len(outcome.batch.ids), int(outcome.batch.real.sum()))
+                if loaded.device.type != "cpu":
+                    windows.advance()
+            seen = replace(window.read, labelled=seen.labelled, correct=seen.correct)
             checkpoint.keep(tally, seen)
-    tally = tally.to(torch.device("cpu"))
+    tally.settle()
     gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]
     if gaps and not checkpoint.provenance["every"]:
         raise CaptureError(f"{gaps[0]}; choose measures without it")
-    return Result(tally, {**checkpoint.provenance, "seen": vars(seen), "gaps": gaps})
+    return Result(tally, {**checkpoint.provenance, "seen": vars(seen), "gaps": gaps, "capture": checkpoint.capture})
 
 
 def _gaps(tally: Tally) -> list[str]:

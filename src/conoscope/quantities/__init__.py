@@ -1,7 +1,7 @@
-"""Quantities: from the trace of a layer to the arrays that a statistic sums.
+"""Quantities: from the traces of layers to the arrays that a statistic sums.
 
-Each quantity is a pure function of its subject and of the options in its signature. It returns the arguments of a statistic's
-`of`, with the items on the first axis, or that statistic already summed; None if the subject has no such site.
+Reductions take one layer at a time, while its tensors exist; quantities take reductions, stacked over layers, and return what a
+statistic sums. `base.py` says how both are written.
 """
 
 from conoscope.quantities import (  # noqa: F401  registers them in QUANTITIES
@@ -13,6 +13,7 @@ from conoscope.quantities import (  # noqa: F401  registers them in QUANTITIES
     gates,
     kinds,
     mixing,
+    reductions,
     spectrum,
     stream,
     words,

@@ -1,5 +1,7 @@
 """Blocks: the best partition of an attention map into blocks along its diagonal."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -22,15 +24,16 @@ def best_blocks(
     """
     places = _places(lengths, excess.shape[-1])
     sums = _block_sums(excess, places)
-    bests = [sums[..., 0, :]]
+    bests, begins = [sums[..., 0, :]], []
     for _ in range(1, MOST_BLOCKS):
-        bests.append((bests[-1][..., :, None] + sums).amax(-2))
-    best = torch.stack(bests)
+        best, begin = (bests[-1][..., :, None] + sums).max(-2)
+        bests.append(best)
+        begins.append(begin)
     ends = lengths.clamp_max(places.shape[-1] - 1)[:, None].expand(excess.shape[:2])
-    by_count = best.gather(-1, ends[None, ..., None].expand(MOST_BLOCKS, -1, -1, 1))[1:, ..., 0]
+    by_count = torch.stack(bests[1:]).gather(-1, ends[None, ..., None].expand(MOST_BLOCKS - 1, -1, -1, 1))[..., 0]
     most = by_count.amax(0)
     count = (by_count >= most - NEARLY * lengths[:, None]).int().argmax(0) + 2
-    return most, count, _sizes(best, sums, ends, count, places)
+    return most, count, _sizes(begins, ends, count, places)
 
 
 def _places(lengths: Int[Tensor, " n"], tokens: int) -> Int[Tensor, "n s"]:
@@ -55,18 +58,13 @@ def _each(places: Int[Tensor, "n s"]) -> Int[Tensor, "n 1"]:
 
 
 def _sizes(
-    best: Float[Tensor, "k n h s"],
-    sums: Float[Tensor, "n h s s"],
-    ends: Int[Tensor, "n h"],
-    count: Int[Tensor, "n h"],
-    places: Int[Tensor, "n s"],
+    begins: Sequence[Int[Tensor, "n h s"]], ends: Int[Tensor, "n h"], count: Int[Tensor, "n h"], places: Int[Tensor, "n s"]
 ) -> Int[Tensor, "n h k"]:
-    """The sizes of the blocks, by backtracking from the last block to the first."""
-    sizes = []
-    for blocks in range(MOST_BLOCKS, 0, -1):
-        last = sums.gather(-1, ends[..., None, None].expand(*sums.shape[:-1], 1))[..., 0]
-        begins = (best[blocks - 2] + last).argmax(-1) if blocks > 1 else torch.zeros_like(ends)
-        begins = begins.where(blocks <= count, ends)
-        sizes.append(places.gather(1, ends) - places.gather(1, begins))
-        ends = begins
-    return torch.stack(sizes[::-1], dim=-1)
+    """The sizes of the blocks, by backtracking from the last block to the first; `begins`: where the last of 2, 3, … blocks
+    begins, by its end."""
+    edges, at = [ends], ends[..., None]
+    for blocks in range(MOST_BLOCKS, 1, -1):
+        at = begins[blocks - 2].gather(-1, at).where(blocks <= count[..., None], at)
+        edges.append(at[..., 0])
+    ordered = torch.stack((torch.zeros_like(ends), *edges[::-1]), dim=-1)
+    return places.gather(1, ordered.flatten(1)).view(ordered.shape).diff(dim=-1)

@@ -25,7 +25,7 @@ def heads_of(text: str) -> dict[int, list[int]]:
     return heads
 
 
-@quantity(of=PooledOutput, reductions=("maps",), sparse=True)
+@quantity(of=PooledOutput, sparse=True)
 def class_maps(answer: PooledOutput, heads: str) -> ByKey | None:
     """The maps of the named heads, by class, of correctly classified examples; weights from the first separator on are 0."""
     batch, chosen = answer.batch, heads_of(heads).get(answer.layer, [])

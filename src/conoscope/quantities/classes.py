@@ -1,13 +1,18 @@
 """Classes: the pooled vector of each text, by its label."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from conoscope.capture.batch import Batch, Memo
 from conoscope.capture.trace import PooledOutput
-from conoscope.quantities.base import ALL, Arrays, examples_entering, quantity
-from conoscope.sums.numeric import at_least_single
-from conoscope.sums.samples import Sample, beginnings_of, names_of
+from conoscope.quantities.base import Arrays, quantity, some_examples
+from conoscope.sums.drawing import Candidates, Names
+from conoscope.sums.samples import beginnings_of, names_of
 
 SAMPLE = 4096
 """How many examples' vectors are kept."""
@@ -17,128 +22,141 @@ BUDGET = 2e7
 """Sums of products are kept only if classes × layers × d² is at most this."""
 
 
-def _labelled(answer: PooledOutput) -> Bool[Tensor, "b c"]:
-    """A mask of the examples that have a vector, by their label."""
+@dataclass(frozen=True)
+class Answer(Memo):
+    """What is known of a batch after the pass: a mask of the examples that have a pooled vector, the predicted classes (-1 for a
+    model that does not classify), the number of classes and the number of layers."""
 
-    def compute() -> Tensor:
-        classes = torch.arange(answer.classes, device=answer.there.device)
-        return answer.there[:, None] & (answer.batch.label[:, None] == classes)
+    there: Bool[Tensor, " b"]
+    predicted: Int[Tensor, " b"]
+    classes: int
+    layers: int
 
-    mask: Tensor = answer.batch.memo("labelled", compute)
-    return mask
+    @classmethod
+    def of(cls, pooled: PooledOutput) -> "Answer":
+        """The same for all layers."""
+        return cls(pooled.there, pooled.predicted, pooled.classes, pooled.layers)
+
+    def labelled(self, batch: Batch) -> Bool[Tensor, "b c"]:
+        """A mask of the examples that have a vector, by their label."""
+
+        def compute() -> Tensor:
+            return self.there[:, None] & (batch.label[:, None] == torch.arange(self.classes, device=self.there.device))
+
+        mask: Tensor = self.memo("labelled", compute)
+        return mask
+
+    def within_budget(self, width: int) -> bool:
+        """Whether the products of all classes and layers are kept."""
+        return self.classes * (self.layers + 1) * width**2 <= BUDGET
 
 
-def _vectors(answer: PooledOutput, site: str) -> Float[Tensor, "b d"] | None:
-    vectors: Tensor | None = getattr(answer, site)
-    return None if vectors is None else at_least_single(vectors)
+def _each_layer(x: Shaped[Tensor, "n *s"], layers: int) -> Shaped[Tensor, "l n *s"]:
+    return x.expand(layers, *x.shape)
 
 
-def _within_budget(answer: PooledOutput, width: int) -> bool:
-    return answer.classes * (answer.layers + 1) * width**2 <= BUDGET
+def _in_double(x: Float[Tensor, "l n 1 1 d"], keep: Bool[Tensor, "l n half c"]) -> Arrays:
+    """In double precision the cosine of a vector with itself is 1."""
+    return x.double(), keep
 
 
-@quantity(of=PooledOutput)
-def class_directions(answer: PooledOutput, site: str) -> Arrays | None:
+@quantity(finish=_in_double)
+def class_directions(batch: Batch, answer: Answer, pooled: Float[Tensor, "l b d"]) -> Arrays:
     """Every example's vector, and a mask of the half of the corpus (by hash) and the class that it counts for."""
-    x = _vectors(answer, site)
-    if x is None:
-        return None
 
     def by_half() -> Tensor:
-        half = answer.batch.example_ranks[:, None] % 2 == torch.arange(2, device=x.device)
-        return half[:, :, None] & _labelled(answer)[:, None]
+        half = batch.drawn("halves", lambda host: host.example_ranks % 2)[:, None] == torch.arange(2, device=pooled.device)
+        return half[:, :, None] & answer.labelled(batch)[:, None]
 
-    # In double: the cosine of a vector with itself is then 1.
-    return x[:, None, None].double(), answer.batch.memo("by half", by_half)
+    return pooled[:, :, None, None], _each_layer(answer.memo("by half", by_half), len(pooled))
 
 
-def _units(x: Float[Tensor, "n 1 d"], keep: Bool[Tensor, "n c"]) -> Arrays:
+def _units(x: Float[Tensor, "l n 1 d"], keep: Bool[Tensor, "l n c"]) -> Arrays:
     units = torch.nn.functional.normalize(x.double(), dim=-1)
     return units, keep & (units != 0).any(-1)
 
 
-@quantity(of=PooledOutput, sparse=True, finish=_units)
-def class_units(answer: PooledOutput, site: str) -> Arrays | None:
+@quantity(sparse=True, finish=_units)
+def class_units(batch: Batch, answer: Answer, pooled: Float[Tensor, "l b d"]) -> Arrays | None:
     """Every example's unit vector and the class it counts for; None where their products would take too much memory."""
-    x = _vectors(answer, site)
-    if x is None or not _within_budget(answer, x.shape[-1]):
+    if not answer.within_budget(pooled.shape[-1]):
         return None
-    return x[:, None], _labelled(answer)
+    return pooled[:, :, None], _each_layer(answer.labelled(batch), len(pooled))
 
 
-@quantity(of=PooledOutput, sampled=True, sparse=True)
-def first_correct(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | None:
-    """The vector of each class's first correctly classified example, in the order of the corpus."""
-    batch, x = answer.batch, _vectors(answer, site)
-    if x is None:
-        return None
-    right: Tensor = batch.memo("right", lambda: (_labelled(answer).any(-1) & (answer.predicted == batch.label)).nonzero()[:, 0])
-    # A zero vector has no direction.
-    right = right[(x[right] != 0).any(-1)]
-    kept = right[so_far.entering(batch.label[right], batch.place[right], (1, ALL))]
-    if not len(kept):
-        return None
-    return batch.label[kept], batch.place[kept], x[kept], _ids(answer, kept), 1, ALL
+@quantity(sparse=True)
+def first_correct(batch: Batch, answer: Answer, pooled: Float[Tensor, "l b d"]) -> Arrays:
+    """Every example's vector with its label, its place in the corpus and its name; the label is -1 unless the example is
+    classified correctly. A zero vector has no direction and counts for no class."""
+    right = answer.labelled(batch).any(-1) & (answer.predicted == batch.label)
+    labels = batch.label.where(right & (pooled != 0).any(-1), -1)
+    names = batch.drawn("names", lambda host: names_of(host.ids))
+    return labels, _each_layer(batch.place, len(pooled)), pooled, _each_layer(names, len(pooled)), answer.classes
 
 
-@quantity(of=PooledOutput, sampled=True, sparse=True)
-def class_vectors(answer: PooledOutput, site: str, layers: str, so_far: Sample) -> Arrays | None:
+def _labelled_examples(batch: Batch, there: Bool[Tensor, " b"] | None, size: int, names: Names) -> Candidates:
+    labelled = batch.label >= 0
+    return some_examples(batch, labelled if there is None else labelled & there, names, size)
+
+
+def _many(batch: Batch, there: Bool[Tensor, " b"] | None = None, **options: str) -> Candidates:
+    return _labelled_examples(batch, there, SAMPLE, lambda index: _names(batch, there, index))
+
+
+def _names(batch: Batch, there: Bool[Tensor, " b"] | None, index: Int[Tensor, " m"]) -> Tensor:
+    return names_of([batch.ids[row] for row in _rows(batch, there)[index].tolist()])
+
+
+def _rows(batch: Batch, there: Bool[Tensor, " b"] | None) -> Int[Tensor, " n"]:
+    labelled = batch.label >= 0
+    return (labelled if there is None else labelled & there).nonzero()[:, 0]
+
+
+@quantity(sample=_many, sparse=True)
+def class_vectors(
+    batch: Batch, answer: Answer, at: Int[Tensor, " n"], slots: Sequence[Any], pooled: Float[Tensor, "l b d"], layers: str
+) -> Float[Tensor, "last n values"] | None:
     """Vectors of labelled examples, each with its label and the predicted class, of the last layer or of all.
 
     The other layers are sampled too if their products would take too much memory.
     """
-    x = _vectors(answer, site)
-    if x is None or (layers == "last" and answer.layer < answer.layers and _within_budget(answer, x.shape[-1])):
-        return None
-    return _known_vectors(answer, x, _entering(answer, so_far, SAMPLE), SAMPLE)
+    if layers == "last" and answer.within_budget(pooled.shape[-1]):
+        last = sum(layer == answer.layers for _, layer in slots)
+        return _known_vectors(batch, answer, at, pooled[-last:]) if last else None
+    return _known_vectors(batch, answer, at, pooled)
 
 
-@quantity(of=PooledOutput, sampled=True, sparse=True)
-def few_class_vectors(answer: PooledOutput, site: str, so_far: Sample) -> Arrays | None:
+def _few(batch: Batch, there: Bool[Tensor, " b"] | None = None, **options: str) -> Candidates:
+    """A few examples, with the beginnings of their texts beside their names."""
+    texts = batch.texts or ("",) * len(batch.ids)
+
+    def names(index: Tensor) -> Tensor:
+        beginnings = beginnings_of([texts[row] for row in _rows(batch, there)[index].tolist()])
+        return torch.cat((_names(batch, there, index), beginnings), dim=-1)
+
+    return _labelled_examples(batch, there, FEW, names)
+
+
+@quantity(sample=_few, sparse=True)
+def few_class_vectors(
+    batch: Batch, answer: Answer, at: Int[Tensor, " n"], pooled: Float[Tensor, "l b d"]
+) -> Float[Tensor, "l n values"]:
     """Vectors of a few labelled examples in every layer, each with its label, predicted class and the beginning of its text."""
-    x = _vectors(answer, site)
-    if x is None:
-        return None
-    # The same examples are chosen in every layer.
-    chosen = answer.batch.memo(("few vectors", so_far.mark), lambda: _with_beginnings(answer, _entering(answer, so_far, FEW)))
-    return _known_vectors(answer, x, chosen, FEW)
+    return _known_vectors(batch, answer, at, pooled)
 
 
-Chosen = tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor]
-"""Rows of a batch, their ranks, and the names of the examples."""
-
-
-def _entering(answer: PooledOutput, so_far: Sample, size: int) -> Chosen:
-    """The labelled examples that could enter a sample of `size`."""
-    kept, ranks = examples_entering(answer.batch, so_far, size, _labelled(answer).any(-1))
-    return kept, ranks, _ids(answer, kept)
-
-
-def _with_beginnings(answer: PooledOutput, chosen: Chosen) -> Chosen:
-    """The same examples, with the beginnings of their texts beside their names."""
-    kept, ranks, names = chosen
-    texts = answer.batch.texts or ("",) * len(answer.batch.ids)
-    beginnings = beginnings_of([texts[row] for row in kept.tolist()]).to(names.device)
-    return kept, ranks, torch.cat((names, beginnings), dim=-1)
-
-
-def _known_vectors(answer: PooledOutput, x: Float[Tensor, "b d"], chosen: Chosen, size: int) -> Arrays | None:
+def _known_vectors(
+    batch: Batch, answer: Answer, at: Int[Tensor, " n"], pooled: Float[Tensor, "l b d"]
+) -> Float[Tensor, "l n values"]:
     """The vectors of the chosen examples, then label and predicted class."""
-    kept, ranks, names = chosen
-    if not len(kept):
-        return None
-    known = torch.stack((answer.batch.label, answer.predicted), dim=-1)[kept].to(x.dtype)
-    return torch.zeros_like(ranks), ranks, torch.cat((x[kept], known), dim=-1), names, size, 1
+    known = torch.stack((batch.label, answer.predicted), dim=-1)[at].to(pooled.dtype)
+    return torch.cat((pooled[:, at], _each_layer(known, len(pooled))), dim=-1)
 
 
-@quantity(of=PooledOutput, sparse=True)
-def confusion(answer: PooledOutput) -> Arrays | None:
-    """The predicted class by the true class, counted once, in the last layer."""
-    if answer.layer < answer.layers or not answer.classes:
+@quantity(sparse=True)
+def confusion(batch: Batch, answer: Answer) -> Arrays | None:
+    """The predicted class by the true class, counted once."""
+    if not answer.classes:
         return None
-    counts = _labelled(answer) & (answer.predicted >= 0)[:, None]
+    counts = answer.labelled(batch) & (answer.predicted >= 0)[:, None]
     return answer.predicted[:, None].expand(counts.shape).double(), counts, 1.0, 1.0, answer.classes - 1
-
-
-def _ids(answer: PooledOutput, kept: Tensor) -> Tensor:
-    return names_of([answer.batch.ids[row] for row in kept.tolist()]).to(kept.device)

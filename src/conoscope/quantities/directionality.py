@@ -11,10 +11,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from conoscope.capture.batch import Batch
 from conoscope.capture.trace import HeadWeights, Trace
-from conoscope.quantities.base import examples_entering, quantity
+from conoscope.quantities.base import quantity, reduction, some_examples
+from conoscope.sums.drawing import Candidates, Chosen
 from conoscope.sums.numeric import entropy_rank
-from conoscope.sums.samples import Constant, Sample, names_of
+from conoscope.sums.samples import Constant, names_of
 
 MAPS = ("query-key", "value-output")
 NUMBERS = ("effective_rank", "rank", "largest", "top_share", "skew_share")
@@ -41,7 +43,11 @@ def one_thread() -> Iterator[None]:
 
 def singular_values(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"]) -> Float[Tensor, "*s k"]:
     """The singular values of A Bᵀ that can differ from 0, largest first: those of R_A R_Bᵀ. NaN where A or B is not finite."""
-    core, finite = _finite(_triangle(a) @ _triangle(b).mT)
+    return _values_of(_triangle(a) @ _triangle(b).mT)
+
+
+def _values_of(x: Float[Tensor, "*s n m"]) -> Float[Tensor, "*s k"]:
+    core, finite = _finite(x)
     found: Tensor = torch.linalg.svdvals(core)
     return found.where(finite, torch.nan)
 
@@ -68,8 +74,11 @@ def _triangle(x: Float[Tensor, "*s n e"]) -> Float[Tensor, "*s k e"]:
 
 def skew_share(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s n e"]) -> Float[Tensor, "*s"]:
     """‖M - Mᵀ‖² / (4 ‖M‖²) of M = A Bᵀ, from ‖M‖² = tr(AᵀA BᵀB) and tr(M²) = tr((BᵀA)²); the symmetric share is the rest."""
-    energy = ((a.mT @ a) * (b.mT @ b)).sum((-2, -1))
-    across = b.mT @ a
+    return _skew(a.mT @ a, b.mT @ b, b.mT @ a)
+
+
+def _skew(own: Float[Tensor, "*s e e"], other: Float[Tensor, "*s e e"], across: Float[Tensor, "*s e e"]) -> Float[Tensor, "*s"]:
+    energy = (own * other).sum((-2, -1))
     again: Tensor = (across * across.mT).sum((-2, -1))
     return ((1 - again / energy) / 2).clamp(0, 1)
 
@@ -83,18 +92,15 @@ def tolerance(s: Float[Tensor, "*s k"], a: Tensor, b: Tensor, eps: float) -> Flo
 def numbers(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"], eps: float) -> Float[Tensor, "*s numbers"]:
     """The values that NUMBERS names, of A Bᵀ; a matrix that is not square has no skew part."""
     s = singular_values(a, b)
+    skew = skew_share(a, b) if a.shape[-2] == b.shape[-2] else torch.full_like(s[..., 0], torch.nan)
+    return _numbers_of(s, tolerance(s, a, b, eps), skew)
+
+
+def _numbers_of(s: Float[Tensor, "*s k"], least: Float[Tensor, "*s 1"], skew: Float[Tensor, "*s"]) -> Float[Tensor, "*s numbers"]:
+    """The values that NUMBERS names, from singular values; those up to `least` are rounding."""
     energy = s.square()
-    undefined = torch.full_like(s[..., 0], torch.nan)
-    return torch.stack(
-        (
-            entropy_rank(s),
-            (s > tolerance(s, a, b, eps)).sum(-1).double().where(s[..., 0].isfinite(), torch.nan),
-            s[..., 0],
-            energy[..., 0] / energy.sum(-1),
-            skew_share(a, b) if a.shape[-2] == b.shape[-2] else undefined,
-        ),
-        dim=-1,
-    )
+    rank = (s > least).sum(-1).double().where(s[..., 0].isfinite(), torch.nan)
+    return torch.stack((entropy_rank(s), rank, s[..., 0], energy[..., 0] / energy.sum(-1), skew), dim=-1)
 
 
 def rank_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"], eps: float) -> Float[Tensor, "*s"]:
@@ -205,32 +211,64 @@ def head_overlaps(maps: HeadWeights, space: str) -> Constant | None:
     return Constant.of(products.square().sum((1, 3)) / torch.minimum(dimension, dimension[:, None]))
 
 
-@quantity(sampled=True, sparse=True)
-def score_numbers(trace: Trace, so_far: Sample) -> Sample | None:
-    """The values that NUMBERS names, of each head's scores Q Kᵀ, one item a sentence; only sentences that could enter the sample.
+def _sentences(batch: Batch) -> Candidates:
+    every = torch.ones_like(batch.cls, dtype=torch.bool)
+    return some_examples(batch, every, lambda index: names_of([batch.ids[row] for row in index.tolist()]), SENTENCES)
 
-    It returns a Sample, which is added at once: the next batch then skips sentences that can no longer enter.
+
+@reduction()
+def scored(trace: Trace, at: Int[Tensor, " n"]) -> Float[Tensor, "n h 6 e e"] | None:
+    """Of each head's queries A and keys B of some sentences, real tokens only, in double: R_A, R_B, AᵀA, BᵀB, BᵀA, and eps.
+
+    Small matrices from which the values of the scores A Bᵀ follow: only these leave a GPU. The last one is filled with the
+    rounding of the model's own precision.
     """
     if trace.query is None or trace.key is None:
         return None
-    every = torch.ones_like(trace.batch.cls, dtype=torch.bool)
-    chosen, ranks = examples_entering(trace.batch, so_far, SENTENCES, every)
-    if not len(chosen):
-        return None
-    rows = chosen.tolist()
+    real = trace.batch.real[at][:, None, :, None]
+    # One sentence at a time keeps the copies in float64 small.
+    return torch.cat([_factors(trace.query[row], trace.key[row], real[place, None]) for place, row in enumerate(at.split(1))])
+
+
+def _factors(
+    query: Float[Tensor, "1 h t e"], key: Float[Tensor, "1 g t e"], real: Bool[Tensor, "1 1 t 1"]
+) -> Float[Tensor, "1 h 6 e e"]:
+    a, b = (x.double().where(real, 0.0) for x in (query, key))
+    b = b.repeat_interleave(a.shape[1] // b.shape[1], dim=1)
+    # A text may have fewer tokens than a head has coordinates: rows of zeros change no singular value.
+    a, b = (torch.nn.functional.pad(x, (0, 0, 0, max(0, x.shape[-1] - x.shape[-2]))) for x in (a, b))
+    products = a.mT @ a
+    eps = torch.full_like(products, torch.finfo(torch.promote_types(query.dtype, torch.float32)).eps)
+    if query.device.type != "cpu" and query.dtype != torch.float64:
+        # Products in double are exact enough for single precision, and a GPU is slow at many QRs.
+        none = torch.full_like(products, torch.nan)
+        return torch.stack((none, none, products, b.mT @ b, b.mT @ a, eps), dim=2)
     with one_thread():
-        values = torch.stack([_of_sentence(trace, row).flatten() for row in rows]).to(ranks.device)
-    names = names_of([trace.batch.ids[row] for row in rows]).to(ranks.device)
-    return Sample.of(torch.zeros_like(ranks), ranks, values, names, SENTENCES, 1)
+        return torch.stack((_triangle(a), _triangle(b), products, b.mT @ b, b.mT @ a, eps), dim=2)
 
 
-def _of_sentence(trace: Trace, row: int) -> Float[Tensor, "h numbers"]:
-    """The values of one sentence, real tokens only.
+def _root(products: Float[Tensor, "*s e e"]) -> Float[Tensor, "*s e e"]:
+    """R with RᵀR = AᵀA, up to the rounding of the products."""
+    finite, defined = _finite(products)
+    values, vectors = torch.linalg.eigh(finite)
+    root: Tensor = values.clamp_min(0).sqrt()[..., None] * vectors.mT
+    return root.where(defined[..., None], torch.nan)
 
-    One sentence at a time keeps the copies in float64 small; the CPU is faster at many small matrices.
-    """
-    assert trace.query is not None
-    assert trace.key is not None
-    query, key = (x[row][:, trace.batch.real[row]].cpu() for x in (trace.query, trace.key))
-    eps = torch.finfo(torch.promote_types(query.dtype, torch.float32)).eps
-    return numbers(query.double(), key.double().repeat_interleave(len(query) // len(key), dim=0), eps)
+
+def _score_numbers(values: Float[Tensor, "l n h 6 e e"], batch: Batch, chosen: Chosen) -> Float[Tensor, "l n values"]:
+    """The values that NUMBERS names, of each head of each sentence, flattened."""
+    one, other, own, others, across, eps = values.unbind(3)
+    longest = batch.length[chosen.at].clamp_min(values.shape[-1])[None, :, :, None]
+    with one_thread():
+        if bool(one.isnan().all()):
+            one, other = _root(own), _root(others)
+        s = _values_of(one @ other.mT)
+    least = s.amax(-1, keepdim=True) * longest * eps[..., :1, 0]
+    return _numbers_of(s, least, _skew(own, others, across)).flatten(2)
+
+
+@quantity(sample=_sentences, sparse=True, finish=_score_numbers)
+def score_numbers(scored: Float[Tensor, "l n h 6 e e"]) -> Float[Tensor, "l n h 6 e e"]:
+    """The values that NUMBERS names, of each head's scores Q Kᵀ, one item a sentence; `finish` computes them on the CPU, which is
+    faster at many small matrices."""
+    return scored

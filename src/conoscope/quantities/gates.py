@@ -7,33 +7,75 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.trace import Trace
-from conoscope.quantities.base import Arrays, examples_entering, quantity
+from conoscope.quantities.base import quantity, some_examples
 from conoscope.quantities.gate_scores import gate_scores
-from conoscope.sums.numeric import at_least_single
-from conoscope.sums.samples import Sample, names_of
+from conoscope.sums.drawing import Candidates
+from conoscope.sums.samples import names_of
 
 LEAST, LONGEST = 4, 512
 """Examples with fewer words or more tokens than this are left out."""
 GRID = 16
 """The number of cells on each side of the grid."""
+TOGETHER = 2**23
+"""How many weights are scored at once on a GPU; a CPU takes one example of one layer at a time, whose maps fit its caches."""
 
 
-@quantity(reductions=("maps",), sampled=True, sparse=True)
-def gate_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
+def _examples(batch: Batch, examples: str) -> Candidates:
+    """Examples of enough words and not too many tokens."""
+    words = (batch.real & ~batch.special).sum(-1)
+    fitting = (words >= LEAST) & (batch.real.sum(-1) <= LONGEST)
+    rows = fitting.nonzero()[:, 0]
+
+    def names(index: Tensor) -> Tensor:
+        return names_of([batch.ids[row] for row in rows[index].tolist()])
+
+    return some_examples(batch, fitting, names, int(examples))
+
+
+@quantity(sample=_examples, sparse=True)
+def gate_maps(
+    batch: Batch, at: Int[Tensor, " n"], maps: Float[Tensor, "l n h s s"], visible: Int[Tensor, "l b t"], examples: str
+) -> Float[Tensor, "l n values"]:
     """Scores of the maps of `examples` examples of the corpus, sampled by hash: all heads flattened, then the label."""
+    size = maps.shape[-1]
+    real, special, visible = batch.real[at, :size], batch.special[at, :size], visible[:, at, :size]
+    keep = real & (~special | (torch.arange(real.shape[1], device=real.device) == batch.cls[at, None]))
+    # If not all keys are visible to a query, those with weight in any head are taken as visible.
+    every = visible == real.sum(-1, keepdim=True)
 
-    def scored(some: Tensor) -> Tensor:
-        scores = _scores(trace, some).flatten(1)
-        return torch.cat((scores, trace.batch.label[some, None].to(scores.dtype)), dim=-1)
+    def scored(some: Tensor, which: Tensor, row: Tensor) -> Tensor:
+        seen = ((some > 0).any(1) | every[which, row][..., None]) & real[row][:, None]
+        return gate_scores(some, keep[row], special[row], seen).flatten(1)
 
-    return _sampled(trace, examples, so_far, scored)
+    scores = _each(maps, scored)
+    return torch.cat((scores, batch.label[at].to(scores.dtype)[None, :, None].expand(len(scores), -1, 1)), dim=-1)
 
 
-@quantity(reductions=("maps",), sampled=True, sparse=True)
-def pooled_maps(trace: Trace, examples: str, so_far: Sample) -> Arrays | None:
+@quantity(sample=_examples, sparse=True)
+def pooled_maps(
+    batch: Batch, at: Int[Tensor, " n"], maps: Float[Tensor, "l n h s s"], examples: str
+) -> Float[Tensor, "l n values"]:
     """The maps of the same examples, pooled onto the grid, all heads flattened."""
-    return _sampled(trace, examples, so_far, lambda some: pooled_map(_maps(trace, some), trace.batch.real[some]).flatten(1))
+    real = batch.real[at, : maps.shape[-1]]
+    return _each(maps, lambda some, which, row: pooled_map(some, real[row]).flatten(1))
+
+
+def _each(maps: Float[Tensor, "l n h t t"], compute: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Float[Tensor, "l n values"]:
+    """`compute` of the maps, some at a time: it takes maps (m, h, t, t), the layer of each in the stack, and its example."""
+    layers, count = maps.shape[:2]
+    layer, example = (
+        torch.arange(layers * count, device=maps.device) // count,
+        torch.arange(layers * count, device=maps.device) % count,
+    )
+    size = 1 if maps.device.type == "cpu" else max(1, TOGETHER // maps.shape[2:].numel())
+    flat = maps.flatten(0, 1)
+    parts = [compute(flat[some], layer[some], example[some]) for some in _slices(len(flat), size)]
+    found: Tensor = torch.cat(parts).unflatten(0, (layers, count))
+    return found
+
+
+def _slices(count: int, size: int) -> list[slice]:
+    return [slice(begin, begin + size) for begin in range(0, count, size)]
 
 
 def pooled_map(maps: Float[Tensor, "n h t t"], real: Bool[Tensor, "n t"]) -> Float[Tensor, "n h g g"]:
@@ -60,52 +102,3 @@ def overlaps(real: Bool[Tensor, "n t"]) -> Float[Tensor, "n g t"]:
     begins = (real.cumsum(-1) - 1)[:, None]
     upper, lower = edges[:, 1:, None].minimum(begins + 1), edges[:, :-1, None].maximum(begins)
     return (upper - lower).clamp_min(0).where(real[:, None], 0.0)
-
-
-def _sampled(trace: Trace, examples: str, so_far: Sample, compute: Callable[[Tensor], Tensor]) -> Arrays | None:
-    """`compute` of the examples that could enter the sample, as the arguments of Sample; None if there are none."""
-    if trace.visible is None:
-        return None
-    size = int(examples)
-    # The same examples are chosen in every layer.
-    at, ranks, names = trace.batch.memo(("gates", size, so_far.mark), lambda: _chosen(trace.batch, so_far, size))
-    if not len(at):
-        return None
-    return torch.zeros_like(ranks), ranks, torch.cat([compute(some) for some in _chunks(at)]), names, size, 1
-
-
-def _chunks(at: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], ...]:
-    """The examples to process at once: one at a time on a CPU, whose caches hold the maps of one; all on a GPU."""
-    parts: tuple[Tensor, ...] = at.split(1 if at.device.type == "cpu" else len(at))
-    return parts
-
-
-def _chosen(batch: Batch, so_far: Sample, size: int) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Tensor]:
-    """The examples of a batch that could enter the sample, their ranks and names."""
-    words = (batch.real & ~batch.special).sum(-1)
-    at, ranks = examples_entering(batch, so_far, size, (words >= LEAST) & (batch.real.sum(-1) <= LONGEST))
-    return at, ranks, names_of([batch.ids[row] for row in at.tolist()]).to(at.device)
-
-
-def _scores(trace: Trace, examples: Int[Tensor, " n"]) -> Float[Tensor, "n h m"]:
-    batch, (maps, visible) = trace.batch, _maps_of(trace, examples)
-    real, special = batch.real[examples], batch.special[examples]
-    first = torch.arange(real.shape[1], device=real.device) == batch.cls[examples, None]
-    return gate_scores(maps, real & (~special | first), special, visible)
-
-
-def _maps(trace: Trace, examples: Int[Tensor, " n"]) -> Float[Tensor, "n h t t"]:
-    maps = trace.maps(examples)
-    assert maps is not None
-    return at_least_single(maps)
-
-
-def _maps_of(trace: Trace, examples: Int[Tensor, " n"]) -> tuple[Float[Tensor, "n h t t"], Bool[Tensor, "n t t"]]:
-    """The maps of some examples, and which keys are visible to each query.
-
-    If not all keys are visible to a query, those with weight in any head are taken as visible.
-    """
-    maps, real = _maps(trace, examples), trace.batch.real[examples]
-    assert trace.visible is not None
-    whole = trace.visible[examples] == real.sum(-1, keepdim=True)
-    return maps, ((maps > 0).any(1) | whole[..., None]) & real[:, None]

@@ -8,74 +8,62 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.reductions import BAND, drawn_keys, drawn_weights
-from conoscope.capture.trace import HeadWeights, Trace
-from conoscope.quantities.base import Arrays, quantity, sampled_tokens
+from conoscope.capture.draws import drawn_places, sampled_tokens
+from conoscope.capture.reductions import BAND
+from conoscope.capture.trace import HeadWeights
+from conoscope.quantities.base import Arrays, quantity
 from conoscope.quantities.kinds import one_hot
-from conoscope.quantities.transformed import values_of
 from conoscope.sums.numeric import at_least_single
 from conoscope.sums.samples import Constant
 
 MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 """The five ratios, in this order: of weights, of norms; alone, with the residual, and after the normalisation."""
+Rows = Float[Tensor, "l n h e"] | None
 
 
-@quantity(reductions=("band",), run_options=("kinds",))
-def mixing(trace: Trace, tokens: str) -> Arrays | None:
+def _tokens(batch: Batch, tokens: str) -> Int[Tensor, " n"]:
+    """All tokens, or the special ones and others sampled by hash."""
+    return sampled_tokens(batch, "real", batch.real.shape[1]) if tokens == "all" else drawn_places(batch)
+
+
+@quantity(tokens=_tokens, run_options=("kinds",))
+def mixing(
+    batch: Batch,
+    at: Int[Tensor, " n"],
+    band: Float[Tensor, "l b h t 3"],
+    tokens: str,
+    itself: Float[Tensor, "l n d"] | None = None,
+    output_rows: Rows = None,
+    residual_rows: Rows = None,
+    projection_bias: Float[Tensor, "l d"] | None = None,
+    norm: Float[Tensor, "l 2 d"] | None = None,
+) -> Arrays:
     """The ratios that MIXING names, of some tokens, and a mask of their kinds; NaN for a ratio that the layer does not have."""
-    band = trace.reduction("band")
-    if band is None:
-        return None
-    at = _chosen(trace.batch, tokens)
-    own = band[..., BAND.index(0)].transpose(1, 2).flatten(0, 1)[at]
+    own = band[..., BAND.index(0)].transpose(2, 3).flatten(1, 2)[:, at]
     apart = 1 - own.mean(-1)
-    ratios = {"attn_w": apart, "attnres_w": apart / 2, **_of_norms(trace, at, own)}
     none = torch.full_like(apart, torch.nan)
+    ratios = {"attn_w": apart, "attnres_w": apart / 2}
+    if itself is not None and output_rows is not None and projection_bias is not None:
+        others = at_least_single(output_rows.flatten(2)) - projection_bias[:, None] - itself
+        ratios["attn_n"] = _ratio(others, itself)
+        if residual_rows is not None:
+            preserved = itself + at_least_single(residual_rows.flatten(2))
+            ratios["attnres_n"] = _ratio(others, preserved)
+            if norm is not None:
+                ratios["attnresln_n"] = _ratio(_linear(others, norm), _linear(preserved, norm))
     values = torch.stack([ratios.get(name, none) for name in MIXING], dim=-1)
-    keep = trace.batch.memo(("kinds of tokens", tokens), lambda: one_hot(trace.batch, torch.bool).flatten(0, 1)[at, :, None])
-    return values[:, None].expand(-1, keep.shape[1], -1), keep.expand(-1, -1, len(MIXING))
+    keep = batch.memo(("kinds of tokens", tokens), lambda: one_hot(batch, torch.bool).flatten(0, 1)[at, :, None])
+    shape = (*values.shape[:2], keep.shape[1], len(MIXING))
+    return values[:, :, None].expand(shape), keep.expand(shape)
 
 
-def _chosen(batch: Batch, tokens: str) -> Int[Tensor, " n"]:
-    """The flat indices in the batch of all tokens, or of the special tokens and others sampled by hash."""
-
-    def compute() -> Tensor:
-        at = drawn_keys(batch)
-        starts = torch.arange(len(at), device=at.device)[:, None] * batch.real.shape[1]
-        return (starts + at)[drawn_weights(batch) > 0]
-
-    at: Tensor = sampled_tokens(batch, "real", batch.real.shape[1]) if tokens == "all" else batch.memo("drawn places", compute)
-    return at
+def _linear(x: Float[Tensor, "l n d"], norm: Float[Tensor, "l 2 d"]) -> Float[Tensor, "l n d"]:
+    """Up to a factor, what a part of a vector adds to the normalised vector."""
+    gain, centred = norm[:, :1], norm[:, 1:, :1]
+    return (x - x.mean(-1, keepdim=True) * centred) * gain
 
 
-def _of_norms(trace: Trace, at: Int[Tensor, " n"], own: Float[Tensor, "n h"]) -> dict[str, Float[Tensor, " n"]]:
-    """The ratios of norms that the layer has."""
-    if trace.output is None or trace.projection is None:
-        return {}
-    others, itself = parts(trace, at, own)
-    ratios = {"attn_n": _ratio(others, itself)}
-    residual = trace.residual
-    if residual is not None:
-        preserved = itself + at_least_single(residual).flatten(0, 1)[at]
-        ratios["attnres_n"] = _ratio(others, preserved)
-        if trace.norm is not None:
-            ratios["attnresln_n"] = _ratio(trace.norm.linear(others), trace.norm.linear(preserved))
-    return ratios
-
-
-def parts(trace: Trace, at: Int[Tensor, " n"], own: Float[Tensor, "n h"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
-    """Σ_{j≠i} S_ij and S_ii of some tokens; `own`: their weights on themselves, by head."""
-    value, projection = values_of(trace), trace.projection
-    assert value is not None
-    assert projection is not None
-    assert trace.output is not None
-    mine = value.flatten(0, 1)[at] * own[..., None]
-    itself = mine.flatten(1) @ projection.weight.flatten(0, 1).to(mine.dtype)
-    output = at_least_single(trace.output).flatten(0, 1)[at]
-    return (output if projection.bias is None else output - projection.bias) - itself, itself
-
-
-def _ratio(mixed: Float[Tensor, "n d"], preserved: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+def _ratio(mixed: Float[Tensor, "l n d"], preserved: Float[Tensor, "l n d"]) -> Float[Tensor, "l n"]:
     one: Tensor = torch.linalg.vector_norm(mixed, dim=-1)
     other: Tensor = torch.linalg.vector_norm(preserved, dim=-1)
     return one / (one + other)

@@ -6,6 +6,8 @@ No vector f is stored for pairs of tokens: ‖α f‖ is α ‖f‖, and ‖Σ_h
 from jaxtyping import Float
 from torch import Tensor
 
+from conoscope.capture import fused, fused_vectors
+from conoscope.capture.draws import drawn_keys
 from conoscope.capture.trace import Trace
 from conoscope.sums.numeric import at_least_single
 
@@ -14,18 +16,24 @@ def values_of(trace: Trace) -> Float[Tensor, "b t h e"] | None:
     """The values by token and query head, repeated if several query heads share one (grouped queries)."""
     if trace.value is None or trace.projection is None:
         return None
-    heads, value = len(trace.projection.weight), at_least_single(trace.value).transpose(1, 2)
-    return value if value.shape[2] == heads else value.repeat_interleave(heads // value.shape[2], dim=2)
+    return _by_query_head(at_least_single(trace.value).transpose(1, 2), len(trace.projection.weight))
+
+
+def _by_query_head(value: Float[Tensor, "*n g e"], heads: int) -> Float[Tensor, "*n h e"]:
+    return value if value.shape[-2] == heads else value.repeat_interleave(heads // value.shape[-2], dim=-2)
 
 
 def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
     """‖f_h(x_j)‖ of every token and head, cached; None if the model's W_O was not found."""
-    value = values_of(trace)
-    if value is None or trace.projection is None:
+    if trace.value is None or trace.projection is None:
         return None
-    gram = trace.projection.gram
+    raw, gram = trace.value, trace.projection.gram
 
     def compute() -> Tensor:
+        if fused.runs_on(raw.device, raw.dtype) and raw.shape[-1] <= fused_vectors.WIDEST:
+            return fused_vectors.transformed_norms(raw, gram)
+        value = values_of(trace)
+        assert value is not None
         by_head = value.permute(2, 0, 1, 3).flatten(1, 2)
         squares = (by_head @ gram.to(by_head.dtype)).mul_(by_head).sum(-1)
         norms: Tensor = squares.clamp_min_(0).sqrt_().unflatten(1, value.shape[:2])
@@ -38,7 +46,25 @@ def transformed_norms(trace: Trace) -> Float[Tensor, "b h t"] | None:
 def transformed(value: Float[Tensor, "n h e"], trace: Trace) -> Float[Tensor, "n h d"]:
     """f_h of tokens, from their values."""
     assert trace.projection is not None
-    return (value.transpose(0, 1) @ trace.projection.weight.to(value.dtype)).transpose(0, 1)
+    return (value.transpose(0, 1) @ trace.projection.single.to(value.dtype)).transpose(0, 1)
+
+
+def drawn_vectors(trace: Trace) -> Float[Tensor, "b k h d"] | None:
+    """f_h of the tokens that `drawn_keys` returns, cached; None if the model's W_O was not found."""
+    if trace.value is None or trace.projection is None:
+        return None
+    value, heads = trace.value, len(trace.projection.weight)
+
+    def compute() -> Tensor:
+        at = drawn_keys(trace.batch)
+        each = trace.batch.numbers[:, None]
+        f = transformed(_by_query_head(at_least_single(value.transpose(1, 2)[each, at]).flatten(0, 1), heads), trace)
+        # A CPU's matrix product would copy it each time.
+        by_key: Tensor = (f.contiguous() if f.device.type == "cpu" else f).unflatten(0, at.shape)
+        return by_key
+
+    vectors: Tensor = trace.memo("drawn vectors", compute)
+    return vectors
 
 
 def summed_norms(weights: Float[Tensor, "n h i"], f: Float[Tensor, "n h d"]) -> Float[Tensor, "n i"]:

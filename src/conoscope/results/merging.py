@@ -8,7 +8,7 @@ from conoscope.common.pooling import pool_identity
 
 IDENTITY = ("model", "corpus", "measures", "options")
 """The keys that must be equal for two results to be parts of one."""
-JOINED = ("pool", "shards", "seen", "gaps", "notes", "versions", "command", "commands", "every")
+JOINED = ("pool", "shards", "seen", "gaps", "notes", "versions", "command", "commands", "every", "capture")
 """The keys that belong to each shard, or are compared separately; all other keys must be equal."""
 MODULUS = 2**63
 """The digests of shards are added up modulo this."""
@@ -58,6 +58,7 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         "seen": _added(one["seen"], other["seen"]),
         "gaps": _of_either(first, second, "gaps"),
         "notes": _of_either(first, second, "notes"),
+        "capture": _of_either(first, second, "capture"),
         "versions": _versions(first.get("versions", {}), second.get("versions", {})),
         "commands": ordered,
         "command": " && ".join(dict.fromkeys(filter(None, ordered.values()))),

@@ -1,19 +1,22 @@
-"""Batch buffer: concatenates the arrays of several batches until it is full.
+"""Buffers: the arrays of several batches, kept until there are enough to reduce them together.
 
-Its memory is allocated once. Many small arrays kept between the large ones of a forward pass would fragment the memory, and the
-process would grow.
+In the CPU's memory they are copied into memory that is allocated once: many small arrays kept between the large ones of a forward
+pass would fragment the memory, and the process would grow. A GPU's memory is managed by torch, which reuses it, and each copy
+would be a kernel: there the arrays are kept as they are.
 """
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-ROOM = 2**14
-"""Capacity in numbers: the largest of ROOM, a fourth of what the sum holds, and four batches; at most 8 ROOM."""
+ROOM, MOST = 2**14, 2**22
+"""Capacity in numbers: the largest of ROOM a layer, a fourth of what the sum holds, and four batches; at most MOST."""
 
 
 class BatchBuffer:
-    """Buffer of arrays with the items along the first axis; a value that is not a tensor is the same for all items."""
+    """Buffer of arrays with layers on the first axis and items on the second; a value that is not a tensor is the same for
+    all."""
 
     def __init__(self) -> None:
         self._buffers: list[Any] | None = None
@@ -24,11 +27,11 @@ class BatchBuffer:
         """Append these arrays and return True; return False if there is no room."""
         if self._buffers is None:
             return False
-        count = arrays[self._tensors[0]].shape[0]
+        count = arrays[self._tensors[0]].shape[1]
         if self._taken + count > self._capacity:
             return False
         for at in self._tensors:
-            self._buffers[at].narrow(0, self._taken, count).copy_(arrays[at])
+            self._buffers[at].narrow(1, self._taken, count).copy_(arrays[at])
         self._taken += count
         return True
 
@@ -37,13 +40,15 @@ class BatchBuffer:
         taken, self._taken = self._taken, 0
         if self._buffers is None or not taken:
             return None
-        return tuple(buffer[:taken] if isinstance(buffer, Tensor) else buffer for buffer in self._buffers)
+        return tuple(buffer[:, :taken] if isinstance(buffer, Tensor) else buffer for buffer in self._buffers)
 
     def make_room(self, arrays: tuple[Any, ...], held: int) -> None:
         """Allocate memory for arrays of this shape, for a sum of `held` numbers; none if one batch would fill it."""
-        per_item = sum(array.shape[1:].numel() for array in arrays if isinstance(array, Tensor))
-        numbers = per_item * _count(arrays)
-        room = min(max(ROOM, held // 4, 4 * numbers), 8 * ROOM)
+        tensors = [array for array in arrays if isinstance(array, Tensor)]
+        layers, count = tensors[0].shape[:2]
+        per_item = sum(layers * array.shape[2:].numel() for array in tensors)
+        numbers = per_item * count
+        room = min(max(ROOM * layers, held // 4, 4 * numbers), MOST)
         capacity = room // max(1, per_item)
         if capacity > self._capacity and numbers < room:
             self._capacity = capacity
@@ -51,9 +56,39 @@ class BatchBuffer:
             self._tensors = [at for at, array in enumerate(arrays) if isinstance(array, Tensor)]
 
 
-def _count(arrays: tuple[Any, ...]) -> int:
-    return next(len(array) for array in arrays if isinstance(array, Tensor))
-
-
 def _room_for(array: Any, capacity: int) -> Any:
-    return array.new_empty((capacity, *array.shape[1:])) if isinstance(array, Tensor) else array
+    return array.new_empty((len(array), capacity, *array.shape[2:])) if isinstance(array, Tensor) else array
+
+
+BATCHES = 16
+"""How many batches a BatchList keeps, unless they have too many numbers."""
+
+
+class BatchList:
+    """The same for arrays on a GPU: no copy until they leave."""
+
+    def __init__(self) -> None:
+        self._batches: list[tuple[Any, ...]] = []
+        self._numbers, self._room = 0, MOST
+
+    def take(self, arrays: tuple[Any, ...]) -> bool:
+        """Append these arrays and return True; return False if there is no room."""
+        numbers = sum(array.numel() for array in arrays if isinstance(array, Tensor))
+        if self._numbers + numbers > self._room or len(self._batches) == BATCHES:
+            return False
+        self._batches.append(arrays)
+        self._numbers += numbers
+        return True
+
+    def leave(self) -> tuple[Any, ...] | None:
+        """Empty the list and return its arrays, concatenated; None if it is empty."""
+        batches, self._batches, self._numbers = self._batches, [], 0
+        if not batches:
+            return None
+        return tuple(
+            torch.cat(array, dim=1) if isinstance(array[0], Tensor) else array[0] for array in zip(*batches, strict=True)
+        )
+
+    def make_room(self, arrays: tuple[Any, ...], held: int) -> None:
+        """Room for some batches, unless one has too many numbers: half of what the sum holds, at least MOST."""
+        self._room = max(MOST, held // 2)

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from conoscope.sums.statistics import Statistic, empty
@@ -67,22 +66,14 @@ class Sample(Statistic):
         if not len(self.groups):
             return torch.ones_like(ranks, dtype=torch.bool)
         size, most = self.limits.tolist()
+        if most == 1 and self.groups[0] == self.groups[-1] and bool((groups == self.groups[0]).all()):
+            return ranks <= self.ranks[-1] if len(self.groups) == size else torch.ones_like(ranks, dtype=torch.bool)
         known, counts = self.groups.unique_consecutive(return_counts=True)
         worst = self.ranks[counts.cumsum(0) - 1].where(counts == size, torch.iinfo(torch.int64).max)
         place = torch.searchsorted(known, groups).clamp_max(len(known) - 1)
         new = known[place] != groups
         room = len(known) < most or groups < known[-1]
         return torch.where(new, room, ranks <= worst[place])
-
-    def entering(self, groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"], limits: Sequence[int]) -> Int[Tensor, " m"]:
-        """Indices of the items that could still enter, at most as many as a sample with these limits keeps."""
-        admitted = self.admits(groups, ranks).nonzero()[:, 0]
-        return admitted[choose(groups[admitted], ranks[admitted], limits)]
-
-    @cached_property
-    def mark(self) -> tuple[int, ...]:
-        """A key that differs for samples of different items; the samples of all layers share it."""
-        return (len(self.ranks), int(self.ranks.sum()), int(self.groups.sum()))
 
     def texts(self) -> list[str]:
         """The names of the items."""
@@ -97,9 +88,9 @@ def _texts_of(rows: UInt8[Tensor, "n w"]) -> list[str]:
     return [bytes(row).rstrip(b"\0").decode("utf-8", "replace") for row in rows.cpu().numpy()]
 
 
-def no_names(count: int, device: torch.device) -> UInt8[Tensor, "n w"]:
+def no_names(index: Int[Tensor, " n"]) -> UInt8[Tensor, "n w"]:
     """Empty names, for items that need none."""
-    return torch.zeros(count, NAME_BYTES, dtype=torch.uint8, device=device)
+    return torch.zeros(len(index), NAME_BYTES, dtype=torch.uint8)
 
 
 def names_of(texts: Sequence[str]) -> UInt8[Tensor, "n w"]:
@@ -144,6 +135,67 @@ def choose(
     within = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
     kept = order[(within < size) & (begins.cumsum() <= most)]
     return torch.from_numpy(kept).to(groups.device)
+
+
+NONE = torch.iinfo(torch.int64).max
+"""The place of an item that is not there."""
+
+
+@dataclass(frozen=True)
+class First(Statistic):
+    """Of each class the item of the smallest place: its place, NONE if there is none, its vector and its name."""
+
+    places: Int[Tensor, "*s c"] = empty(0, dtype=torch.int64)
+    vectors: Float[Tensor, "*s c d"] = empty(0, 0)
+    tags: UInt8[Tensor, "*s c w"] = empty(0, NAME_BYTES, dtype=torch.uint8)
+
+    @classmethod
+    def of(
+        cls,
+        labels: Int[Tensor, "n *s"],
+        places: Int[Tensor, "n *s"],
+        vectors: Float[Tensor, "n *s d"],
+        names: UInt8[Tensor, "n *s w"],
+        classes: int,
+    ) -> Self:
+        """The first item of each class along the first axis; items of class -1 do not count."""
+        label, place = labels.movedim(0, -1), places.movedim(0, -1)
+        # A last row takes what does not count, so that nothing is asked of a GPU.
+        index = label.where(label >= 0, classes)
+        best = place.new_full((*label.shape[:-1], classes + 1), NONE).scatter_reduce(-1, index, place, "amin")
+        index = index.where(place == best.gather(-1, index), classes)
+        found = [_put(x.movedim(0, -2), index, classes) for x in (vectors, names)]
+        return cls(best[..., :-1], *found)
+
+    def __add__(self, other: Self) -> Self:
+        if not (self.places.numel() and other.places.numel()):
+            return self if self.places.numel() else other
+        later = other.places < self.places
+        return type(self)(
+            torch.where(later, other.places, self.places),
+            torch.where(later[..., None], other.vectors, self.vectors),
+            torch.where(later[..., None], other.tags, self.tags),
+        )
+
+    @property
+    def groups(self) -> Int[Tensor, " k"]:
+        """The classes that have an item."""
+        return (self.places < NONE).nonzero()[:, 0]
+
+    @property
+    def values(self) -> Float[Tensor, "k d"]:
+        """The vectors of these classes' items."""
+        return self.vectors[self.groups]
+
+    def texts(self) -> list[str]:
+        """The names of these classes' items."""
+        return _texts_of(self.tags[self.groups])
+
+
+def _put(x: Shaped[Tensor, "*s n d"], index: Int[Tensor, "*s n"], classes: int) -> Shaped[Tensor, "*s c d"]:
+    """Items at their class's row; row `classes` is dropped."""
+    rows = x.new_zeros((*x.shape[:-2], classes + 1, x.shape[-1]))
+    return rows.scatter(-2, index[..., None].expand_as(x), x)[..., :-1, :]
 
 
 @dataclass(frozen=True)

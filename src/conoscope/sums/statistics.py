@@ -36,12 +36,18 @@ def _none() -> Any:
 
 
 BLOCKS = 4
+DENSE = 2**20
+"""Whole numbers below this are counted in an array of all of them."""
 
 
 class Statistic(ABC):
     """Base class of sums over items. Subclasses are frozen dataclasses; by default + adds field by field."""
 
     kinds: ClassVar[dict[str, type["Statistic"]]] = {}
+    shared: ClassVar[tuple[str, ...]] = ()
+    """The fields that are the same for every index of the kept axes, such as the edges of a histogram."""
+    symmetric: ClassVar[tuple[str, ...]] = ()
+    """The fields that are symmetric matrices."""
 
     def __init_subclass__(cls) -> None:
         Statistic.kinds[cls.__name__] = cls
@@ -67,6 +73,10 @@ class Statistic(ABC):
     def numel(self) -> int:
         """How many numbers it holds."""
         return sum(tensor.numel() for tensor in self.state().values())
+
+    def at(self, place: int | slice) -> Self:
+        """The sums at one index, or at some, of the first kept axis."""
+        return type(self)(*(tensor if name in self.shared else tensor[place] for name, tensor in self.state().items()))
 
     def to(self, device: torch.device) -> Self:
         """The same statistic on another device."""
@@ -115,6 +125,7 @@ class Directions(Statistic):
 class Gram(Statistic):
     """Σ x xᵀ, Σ x, the number of vectors, and a bound on the rounding error in Σ x xᵀ, of the sums or of the vectors."""
 
+    symmetric: ClassVar[tuple[str, ...]] = ("products",)
     products: Float[Tensor, "*s d d"] = _zero()
     vectors: Float[Tensor, "*s d"] = _zero()
     count: Int[Tensor, "*s"] = _none()
@@ -142,10 +153,10 @@ class Gram(Statistic):
 
 
 def _squared(x: Float[Tensor, "n *s d"]) -> Float[Tensor, "*s d d"]:
-    """Σ x xᵀ over the first axis; for wide vectors only one side of the diagonal is computed, in blocks."""
+    """Σ x xᵀ over the first axis; on a CPU, for wide vectors, only one side of the diagonal is computed, in blocks."""
     x = x.movedim(0, -2)
     width = x.shape[-1]
-    if width < BLOCKS * 64:
+    if width < BLOCKS * 64 or x.device.type != "cpu":
         return x.mT @ x
     products = x.new_empty((*x.shape[:-2], width, width))
     for start in range(0, width, step := -(-width // BLOCKS)):
@@ -217,7 +228,12 @@ class Counts(Statistic):
     @classmethod
     def of(cls, keys: Int[Tensor, " n"], keep: Bool[Tensor, " n"]) -> Self:
         """Counts of the kept keys."""
-        return cls(*keys[keep].unique(return_counts=True))
+        kept = keys[keep]
+        if len(kept) and 0 <= int(kept.min()) <= int(kept.max()) < DENSE:  # as ids of tokens are; much faster
+            counts = torch.bincount(kept)
+            found = counts.nonzero()[:, 0]
+            return cls(found, counts[found])
+        return cls(*kept.unique(return_counts=True))
 
     def __add__(self, other: Self) -> Self:
         keys, where = torch.cat((self.keys, other.keys)).unique(return_inverse=True)
@@ -229,6 +245,7 @@ class Counts(Statistic):
 class Covariance(Statistic):
     """Count, mean and Σ (x - mean) (x - mean)ᵀ of some vectors: Moments for vectors."""
 
+    symmetric: ClassVar[tuple[str, ...]] = ("scatter",)
     count: Int[Tensor, "*s"] = _none()
     mean: Float[Tensor, "*s d"] = _zero()
     scatter: Float[Tensor, "*s d d"] = _zero()
@@ -245,14 +262,22 @@ class Covariance(Statistic):
         count = self.count + other.count
         share = (other.count.double() / count.clamp_min(1))[..., None]
         gap = other.mean - self.mean
-        between = (gap * share * self.count[..., None])[..., :, None] * gap[..., None, :]
-        return type(self)(count, self.mean + gap * share, self.scatter + other.scatter + between)
+        scatter = (self.scatter + other.scatter).addcmul_((gap * share * self.count[..., None])[..., None], gap[..., None, :])
+        return type(self)(count, self.mean + gap * share, scatter)
+
+
+def _counts(x: Int[Tensor, " n"], size: int) -> Int[Tensor, " size"]:
+    """How often each number from 0 to `size` - 1 occurs; bincount would wait for a GPU."""
+    if x.device.type == "cpu":
+        return torch.bincount(x, minlength=size)
+    return torch.zeros(size, dtype=torch.int64, device=x.device).scatter_add_(0, x, torch.ones_like(x))
 
 
 @dataclass(frozen=True)
 class Histogram(Statistic):
     """How many numbers lie below the first of equally spaced edges, between each two, and at or above the last."""
 
+    shared: ClassVar[tuple[str, ...]] = ("edges",)
     edges: Float[Tensor, " m"] = empty(0)
     counts: Int[Tensor, "*s bins"] = _none()
 
@@ -266,8 +291,9 @@ class Histogram(Statistic):
         counted = torch.where(
             keep & (places >= 0), places + torch.arange(cells, device=x.device).view(x.shape[1:]) * bins, cells * bins
         )
-        counts = torch.bincount(counted.flatten(), minlength=cells * bins + 1)[:-1]
-        at = first + step * torch.arange(edges, dtype=torch.float64, device=x.device)
+        counts = _counts(counted.flatten(), cells * bins + 1)[:-1]
+        # In the CPU's memory, so that comparing edges does not wait for a GPU.
+        at = first + step * torch.arange(edges, dtype=torch.float64)
         return cls(at, counts.reshape(*x.shape[1:], bins))
 
     def __add__(self, other: Self) -> Self:

@@ -12,8 +12,8 @@ from torch import Tensor
 from conoscope.measures.base import QUANTILES, Part, Reading, also_reads, reads
 from conoscope.measures.class_cones.directions import KINDS, ROUNDING, Cones, Examples
 from conoscope.measures.correlation import spearman
-from conoscope.measures.tally import Need
-from conoscope.sums.samples import Sample
+from conoscope.measures.needs import Need
+from conoscope.sums.samples import First, Sample
 from conoscope.sums.statistics import Covariance, Directions, Histogram
 
 SITES = ("hidden", "key", "value")
@@ -30,7 +30,7 @@ def parts(vectors: str) -> Iterator[Part]:
         needs = {
             "sums": Need.of(Directions, "class_directions", site=site),
             "spread": Need.of(Covariance, "class_units", site=site),
-            "correct": Need.of(Sample, "first_correct", site=site),
+            "correct": Need.of(First, "first_correct", site=site),
             "sample": Need.of(Sample, "class_vectors", site=site, layers=vectors),
         }
         yield Part({"site": site}, False, needs)
@@ -48,6 +48,7 @@ def cones_of(sums: ByLayer, spread: ByLayer, correct: ByLayer, sample: ByLayer) 
         vectors = sample.get(layer)
         examples = None if vectors is None else Examples.of(vectors)
         first = correct.get(layer)
+        first = first if first is not None and len(first.groups) else None
         yield layer, Cones(here, spread.get(layer), first, examples if examples is not None and examples.differ else None)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from conoscope.capture.batch import Memo
-from conoscope.sums.samples import Sample
+from conoscope.sums.samples import First, Sample
 from conoscope.sums.statistics import Covariance, Directions
 
 KINDS = ("first", "mean", "held_out", "medoid")
@@ -59,7 +59,7 @@ class Cones(Memo):
 
     sums: Directions
     spread: Covariance | None
-    correct: Sample | None
+    correct: First | None
     examples: Examples | None
 
     @property

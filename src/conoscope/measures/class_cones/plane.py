@@ -9,7 +9,7 @@ from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, also_reads
 from conoscope.measures.class_cones.directions import ROUNDING
-from conoscope.measures.tally import Need
+from conoscope.measures.needs import Need
 from conoscope.sums.samples import Sample
 
 

@@ -1,0 +1,130 @@
+"""Runner: the batches of a corpus through a model under capture, one after the other, into a tally.
+
+A GPU is never asked within a batch. What a batch says to the CPU (whether it overflowed, what was predicted, which sampled
+vectors it left) is copied in the background and read while the next batch runs.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from conoscope.capture.backends import Mode
+from conoscope.capture.batch import Batch
+from conoscope.capture.forward import within_memory
+from conoscope.capture.loading import LoadedModel
+from conoscope.capture.memory import return_memory
+from conoscope.capture.recorder import Capture, Passed
+from conoscope.capture.trace import PooledOutput
+from conoscope.common.errors import OverflowedError
+from conoscope.common.pooling import Vector
+from conoscope.measures.tally import Tally
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the CPU learns of a batch: which examples did not overflow, and the predicted classes, None if there are none."""
+
+    batch: Batch
+    sound: Bool[Tensor, " b"]
+    predicted: Int[Tensor, " b"] | None
+    classes: int
+    arrived: Any
+
+    @classmethod
+    def of(cls, passed: Passed) -> "Outcome":
+        """The outcome of a pass, on its way to the CPU's memory."""
+        classifies = passed.result.ndim == 2 and passed.result.shape[-1] > 1
+        told = (passed.sound & passed.finite(), passed.result.argmax(-1) if classifies else None)
+        sound, predicted = (None if x is None else x.to("cpu", non_blocking=True) for x in told)
+        assert sound is not None
+        arrived = None
+        if passed.result.device.type == "cuda":
+            arrived = torch.cuda.Event()
+            arrived.record()
+        return cls(passed.batch.on_host, sound, predicted, passed.result.shape[-1], arrived)
+
+    def wait(self) -> None:
+        """Wait until it has arrived."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+
+
+class Runner:
+    """Context manager: `runner(batches)` runs batches that were planned together, and yields the outcome of each."""
+
+    def __init__(self, loaded: LoadedModel, tally: Tally, vector: Vector | None = None) -> None:
+        self.loaded, self.tally = loaded, tally
+        mode: Mode = "full" if tally.reductions else "kv"
+        self.capture = Capture(loaded.module, mode, tally.reductions, heads=tally.heads, vector=vector, masks=tally.masks)
+        self._pools = tally.wants(PooledOutput)
+        width = getattr(loaded.module.config.get_text_config(), "hidden_size", 0)
+        self._bytes = width * loaded.module.dtype.itemsize
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.capture)
+            self.wiring = self.capture.find_wiring()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+
+    @property
+    def described(self) -> str:
+        """The device, the precision, and how attention weights are computed."""
+        device, dtype = self.loaded.device, str(self.loaded.module.dtype).removeprefix("torch.")
+        name = f"{device}, {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)
+        choice = self.capture.choice
+        return f"on {name} in {dtype}: {'no attention weights are needed' if choice is None else choice}"
+
+    def __call__(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
+        """Run these batches; OverflowedError if one overflows. On a GPU an outcome comes one batch late, while the next one
+        runs."""
+        before: Outcome | None = None
+        for batch in batches:
+            now = self._run(batch)
+            if before is not None:
+                yield self._told(before)
+            before = now
+            if now.arrived is None:
+                yield self._told(now)
+                before = None
+        if before is not None:
+            yield self._told(before)
+
+    def plan(self, batches: list[Batch]) -> None:
+        """Decide what the samples take from batches that run next."""
+        self.tally.plan(batches, self._there)
+
+    def _there(self, batch: Batch) -> Bool[Tensor, " b"]:
+        """The examples that have a pooled vector, and no label beyond the model's classes."""
+        there = batch.real.any(-1) if self.wiring.pooling else batch.cls >= 0
+        return there if self.capture.classes is None else there & (batch.label < self.capture.classes)
+
+    def _run(self, batch: Batch) -> Outcome:
+        moved = batch.to(self.loaded.device)
+        collector = self.tally.collector(moved, self._there)
+        with torch.no_grad(), within_memory(moved):
+            passed = self.capture.run(moved, collector.receive, collector.answered if self._pools else None)
+            collector.end()
+            return Outcome.of(passed)
+
+    def _told(self, outcome: Outcome) -> Outcome:
+        outcome.wait()
+        if not bool(outcome.sound.all()):
+            name = outcome.batch.ids[int((~outcome.sound).nonzero()[0])]
+            raise OverflowedError.of(self.loaded.name, name, self.loaded.module.dtype)
+        self.tally.arrive()
+        if outcome.arrived is None:
+            return_memory(outcome.batch.real.numel() * self._bytes)
+        # What was derived of a batch (masks, draws) is not needed again, and batches are read long before they run.
+        outcome.batch.forget()
+        return outcome
