@@ -31,17 +31,20 @@ from conoscope.capture.implementation import attention_of
 from conoscope.capture.loading import load_model
 from conoscope.capture.recorder import Capture, verify
 from conoscope.capture.trace import Trace
+from conoscope.capture.ways import OURS
 from conoscope.cli import main as conoscope
 
 TYPES = sorted(MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)
 HEAD = (
-    *("type", "how", "layers", "input", "q, k", "W_O", "feed-forward", "output", "pooling", "class read at", "padding"),
-    *("weights differ", "logits differ"),
+    *("type", "how", "layers", "input", "q, k", "attention", "W_O", "feed-forward", "output", "pooling", "class read at"),
+    *("padding", "weights differ", "logits differ"),
 )
 SPECIAL = ("<pad>", "<begin>", "<end>", "<unknown>", "<other>")
 PIECES = ("qwen2",)
 """Types whose tokenizer is one of pieces, whatever is saved."""
 PLACES = {"first": "first", "last": "last", "unpadded": "last but pads", "several": "several", None: "not found"}
+ROUNDING = 1e-5
+"""Logits of these models, which are about 1, differ by no more if only the order of sums differs."""
 LARGEST = 10_000_000
 """Parameters of the largest model that is built."""
 SHAPE = {
@@ -206,6 +209,10 @@ def captured(folder: Path) -> list[str]:
     loaded = load_model(folder, device="cpu")
     module, reading = loaded.module, loaded.reading
     with Capture(module) as capture:
+        capture.find_wiring()
+    assert capture.choice is not None
+    own = capture.choice.way not in OURS
+    with Capture(module, whole=True) as capture:
         capture(batch(), traces.append)
     differ = max(verify(module, batch()).values())
     wiring, layers = capture.wiring, [trace for trace in traces if trace.layer]
@@ -215,6 +222,7 @@ def captured(folder: Path) -> list[str]:
         str(len(layers)),
         share(wiring.inputs),
         share(trace.query for trace in layers),
+        "own" if own else "plain",
         share(wiring.projections),
         share(wiring.forwards),
         share(wiring.outputs),
@@ -256,8 +264,8 @@ def weights_differ(module: PreTrainedModel, layers: Sequence[Trace]) -> str:
 
 
 def number(x: float) -> str:
-    """0, or its power of ten."""
-    return f"{x:.0e}" if x else "0"
+    """0, a difference of rounding, or its power of ten."""
+    return "0" if not x else "rounding" if x <= ROUNDING else f"{x:.0e}"
 
 
 def markdown(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -276,12 +284,13 @@ def page(rows: Sequence[Sequence[str]]) -> str:
             "Written by `python benchmarks/supported.py --write docs/supported.md`; a test compares it at every change.",
             f"Of the {len(rows)} types with a sequence classifier in transformers {transformers.__version__}: {counted}.",
             "",
-            "[How each part is found](capture.md). *Weights* are compared with `output_attentions` in eager, *logits* with the",
-            "plain model on the same attention. Each line is a run of `conoscope measure` on a folder with the model and a",
-            "tokenizer. The *class is read at* the token whose last vector the answer changes with; *padding* is on the side",
-            "where it changes no answer, or there is none, and only texts of one length share a batch. BigBird is built with",
-            "full attention. Nyströmformer has as many landmarks as tokens: with fewer it has no softmax over all tokens, and is",
-            "refused.",
+            "[How each part is found](capture.md). *Attention* is plain where it is softmax(scale · q kᵀ + mask): conoscope",
+            "then computes it itself, without whole weights ([performance](performance.md)); other models run their own.",
+            "*Weights* are compared with `output_attentions` in eager, *logits* with the plain model on the same attention.",
+            "Each line is a run of `conoscope measure` on a folder with the model and a tokenizer. The *class is read at* the",
+            "token whose last vector the answer changes with; *padding* is on the side where it changes no answer, or there",
+            "is none, and only texts of one length share a batch. BigBird is built with full attention. Nyströmformer has as",
+            "many landmarks as tokens: with fewer it has no softmax over all tokens, and is refused.",
             "",
             *markdown(rows),
             "",
