@@ -7,6 +7,7 @@ from torch import Tensor
 from conoscope.capture.trace import Trace
 from conoscope.measures.needs import Need
 from conoscope.measures.tally import Tally
+from conoscope.quantities import QUANTITIES
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Moments
 
@@ -18,6 +19,14 @@ def computed(quantity: str, trace: Trace, **options: str) -> tuple[Any, ...] | N
     tally.take = lambda slots, arrays, batch: found.append(arrays)  # type: ignore[method-assign]
     tally.add(trace)
     return tuple(array[0] if isinstance(array, Tensor) else array for array in found[0]) if found else None
+
+
+def finished(quantity: str, trace: Trace, **options: str) -> tuple[Any, ...]:
+    """The arguments of the statistic, of one layer, without the axis of layers."""
+    arrays, finish = computed(quantity, trace, **options), QUANTITIES[quantity].finish
+    assert arrays is not None
+    assert finish is not None
+    return tuple(array[0] for array in finish(*(array[None] for array in arrays)))
 
 
 def sampled(quantity: str, *traces: Trace, **options: str) -> Sample | None:

@@ -18,13 +18,12 @@ from conoscope.corpora.base import stable_hash
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import measure
-from conoscope.quantities import QUANTITIES
 from conoscope.quantities.cones import CONES
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
 from conoscope.sums.buffer import BatchBuffer
 from conoscope.sums.numeric import entropy_rank
-from quantities import computed
+from quantities import finished
 
 Vectors = dict[tuple[str, int], list[np.ndarray]]
 """By site and layer, one array (n, h, e) a sentence, of its real tokens."""
@@ -253,7 +252,7 @@ def test_bounds_hold_for_any_vectors(count: int, width: int, seed: int, shift: f
     x = torch.randn(count, width, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) + shift
     batch = Batch.of_ids(torch.zeros(1, count, dtype=torch.long), torch.ones(1, count, dtype=torch.bool))
     trace = Trace(1, batch, hidden=x[None])
-    (found,) = QUANTITIES["cones"].finish(*computed("cones", trace, site="hidden", width="whole", mask="real"))
+    (found,) = finished("cones", trace, site="hidden", width="whole", mask="real")
     each = dict(zip(CONES, found[0, 0].tolist(), strict=True))
     assert -1 / (count - 1) - 1e-9 <= each["sim"] <= 1 + 1e-9
     assert -1e-9 <= each["cone_index"] <= count + 1e-9

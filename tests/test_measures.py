@@ -22,13 +22,12 @@ from conoscope.explaining.erasing import Eraser
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
-from conoscope.quantities import QUANTITIES
 from conoscope.results.from_sums import table
 from conoscope.results.result import Result
 from conoscope.sums.numeric import normalized
 from conoscope.training.comparison import compare
 from conoscope.training.geometry_callback import geometry
-from quantities import computed
+from quantities import computed, finished
 
 
 def mean_cosine(vectors: np.ndarray) -> float:
@@ -337,7 +336,7 @@ def test_nothing_to_measure_raises_rather_than_makes_a_number_up() -> None:
 def test_sums_of_half_precision_are_taken_in_single(dtype: torch.dtype) -> None:
     """5000 vectors, all alike: a sum in half precision would stop growing."""
     x = torch.ones(1, 5000, 4, dtype=dtype)
-    (found,) = QUANTITIES["cones"].finish(*computed("cones", a_trace(x), site="hidden", width="whole", mask="real"))
+    (found,) = finished("cones", a_trace(x), site="hidden", width="whole", mask="real")
     assert float(found[..., 0]) == pytest.approx(1.0, abs=1e-5)
 
 

@@ -47,7 +47,7 @@ class AttentionChunk:
         """The position of the first key."""
         return self.columns.start or 0
 
-    def gather(self, keys: Int[Tensor, "*b h i k"]) -> Float[Tensor, "b h i k"]:
+    def gather(self, keys: Int[Tensor, "#b #h #i k"]) -> Float[Tensor, "b h i k"]:
         """Each query's weights on some keys, given by their positions in the text; 0 outside the columns."""
         at, count = keys - self.column, self.weights.shape[-1]
         found = at_least_single(self.weights.gather(-1, at.clamp(0, count - 1).expand(*self.weights.shape[:3], -1)))

@@ -18,7 +18,7 @@ from conoscope.sums.samples import Constant
 
 MIXING = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 """The five ratios, in this order: of weights, of norms; alone, with the residual, and after the normalisation."""
-Rows = Float[Tensor, "l n h e"] | None
+Rows = Float[Tensor, "l n _h _e"] | None
 
 
 def _tokens(batch: Batch, tokens: str) -> Int[Tensor, " n"]:

@@ -17,7 +17,7 @@ DRAWN = 8
 """How many tokens of a sentence are sampled."""
 PAIRS = 512
 """The number of tokens of the corpus whose vectors before and after a layer are kept."""
-Rows = Float[Tensor, "l n h e"] | None
+Rows = Float[Tensor, "l n _h _e"] | None
 
 
 def _tokens(batch: Batch, **options: str) -> Int[Tensor, " n"]:
