@@ -123,11 +123,18 @@ class Batch(Memo):
         """The same batch on another device; copies to a GPU are queued, and nothing waits for them."""
         if self.real.device == device or (self.real.device.type == device.type and device.index is None):
             return self
-        moved: dict[str, Any] = {
-            f.name: sent(getattr(self, f.name), device) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)
-        }
-        inputs = {name: sent(tensor, device) for name, tensor in self.inputs.items()}
-        return replace(self, inputs=inputs, host=None if device.type == "cpu" else self.on_host, **moved)
+        host = None if device.type == "cpu" else self.on_host
+        return self.with_tensors({name: sent(tensor, device) for name, tensor in self.tensors().items()}, host)
+
+    def tensors(self) -> dict[Hashable, Tensor]:
+        """All tensors: those of the model's inputs as `("input", name)`, the others by the name of their field."""
+        inputs: dict[Hashable, Tensor] = {("input", name): tensor for name, tensor in self.inputs.items()}
+        return inputs | {f.name: x for f in fields(self) if isinstance(x := getattr(self, f.name), Tensor)}
+
+    def with_tensors(self, tensors: Mapping[Hashable, Tensor], host: "Batch | None" = None) -> "Batch":
+        """The same batch with other tensors in place of its own, by the names that `tensors` gives them."""
+        own: dict[str, Any] = {name: tensor for name, tensor in tensors.items() if isinstance(name, str)}
+        return replace(self, inputs={name: tensors["input", name] for name in self.inputs}, host=host, **own)
 
     @cached_property
     def on_host(self) -> "Batch":
@@ -138,11 +145,17 @@ class Batch(Memo):
         """`compute` of this batch in the CPU's memory, sent to this batch's device; cached under `key` on both sides."""
 
         def send() -> Tensor:
+            self.asked[key] = compute
             host = self.on_host
             return sent(host.memo(key, lambda: compute(host)), self.real.device)
 
         tensor: Tensor = self.memo(("drawn", key), send) if self.on_host is not self else self.memo(key, lambda: compute(self))
         return tensor
+
+    @cached_property
+    def asked(self) -> dict[Hashable, Callable[["Batch"], Tensor]]:
+        """What was sent one by one so far, by key, because `drawn` was asked for it and it had not been sent with the batch."""
+        return {}
 
     @cached_property
     def example_ranks(self) -> Int[Tensor, " b"]:

@@ -6,7 +6,7 @@ large kernels instead of many small ones, and a CPU few operations.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -20,8 +20,7 @@ from conoscope.capture.trace import PooledOutput, Trace
 from conoscope.measures.needs import Key, Need
 from conoscope.measures.places import Places, group_of
 from conoscope.quantities.classes import Answer
-from conoscope.sums.drawing import Chosen
-from conoscope.sums.stacked import Slot
+from conoscope.sums.stacked import Slot, Slots
 
 if TYPE_CHECKING:
     from conoscope.measures.tally import Tally
@@ -30,6 +29,7 @@ BUDGET = {"cpu": 2**26, "cuda": 5 * 2**26}
 """How many bytes of reductions are kept before quantities are computed of them."""
 OF_SOME = {"cpu": 2**26, "cuda": 3 * 2**26}
 """The same for what only quantities of some tokens or examples read: vectors and maps, which are large."""
+Take = Callable[[Slots, Any, Batch], None]
 Kept = dict[Key, dict[int, Tensor]]
 Parts = tuple[tuple[Key, int], ...]
 Stacks = dict[int, dict[int, Tensor]]
@@ -69,18 +69,23 @@ def _rounded(number: int) -> int:
 
 
 class Collector:
-    """Collects one pass over a batch for a tally. `chosen`: the items of this batch that enter each sample."""
+    """Collects one pass over a batch for a tally.
 
-    def __init__(self, tally: "Tally", batch: Batch, chosen: Mapping[Need, Chosen]) -> None:
-        self.tally, self.batch, self.chosen = tally, batch, chosen
+    `places`: the tokens or examples that quantities ask for, of the batch's chosen items. `take`: what is done with what a
+    quantity returns, by default what the tally does. `only`: compute these needs alone.
+    """
+
+    def __init__(
+        self, tally: "Tally", batch: Batch, places: Places, take: Take | None = None, only: Collection[Need] | None = None
+    ) -> None:
+        self.tally, self.batch, self._take = tally, batch, take or tally.take
+        self._places, self._whole = places, only is None
         self._kept: Kept = {}
         self._previous: dict[Key, Tensor] = {}
         self._begun = 0
         self._pooled: list[PooledOutput] = []
         self._layers: list[int] = []
-        sampled = (need for need in tally.stacked if need.described.sample is not None)
-        self._idle = frozenset(need for need in sampled if need not in chosen or not chosen[need].count)
-        self._places = Places(batch, [need for need in tally.stacked if need not in self._idle], chosen)
+        self._idle = places.idle if only is None else places.idle | (frozenset(tally.stacked) - frozenset(only))
         self._of_trace, self._of_answer = tally.reductions_without(self._idle)
         device = batch.real.device.type
         self._room = {False: BUDGET.get(device, BUDGET["cuda"]), True: OF_SOME.get(device, OF_SOME["cuda"])}
@@ -124,8 +129,8 @@ class Collector:
     def end(self) -> None:
         """Compute what is left, at the end of the pass."""
         self._compute()
-        for need in self.tally.of_batch:
-            self._of_batch(need)
+        if self._whole:
+            self._of_prediction()
 
     def _reduced(self, key: Key, compute: Callable[..., Tensor | None], trace: Trace) -> Tensor | None:
         if key.described.constant:
@@ -196,7 +201,7 @@ class Collector:
         if found is not None:
             # Arrays of fewer places are those of the last ones.
             count = len(found if isinstance(found, Tensor) else found[0])
-            self.tally.take(job.slots[-count:], found, self.batch)
+            self._take(job.slots[-count:], found, self.batch)
 
     def _computed(self, job: Job, stacks: Stacks, scope: Memo) -> Any:
         need, arguments = job.need, dict(job.need.given)
@@ -234,15 +239,16 @@ class Collector:
             return stacked
         return torch.stack(parts) if len(parts) > 1 else parts[0][None]
 
-    def _of_batch(self, need: Need) -> None:
-        """A quantity that reads no layer: counted once, with the first layer, or with the last one's prediction."""
-        if "answer" in need.described.parameters:
-            if not self._pooled or self._pooled[-1].layer < self._pooled[-1].layers:
-                return
-            layer, found = self._pooled[-1].layer, need.compute({"batch": self.batch, "answer": self._answer})
-        elif 1 in self._layers:
-            layer, found = 1, need.compute({"batch": self.batch.on_host})
-        else:
-            return
-        if found is not None:
-            self.tally.take_one(need, layer, found)
+    def _of_prediction(self) -> None:
+        """Take the quantities that read the prediction but no layer: counted once, with the last layer."""
+        if self._pooled and self._pooled[-1].layer == self._pooled[-1].layers:
+            for need in self.tally.of_batch:
+                if "answer" in need.described.parameters:
+                    found = need.compute({"batch": self.batch, "answer": self._answer})
+                    if found is not None:
+                        self._take(((need, self._pooled[-1].layer),), alone(found), self.batch)
+
+
+def alone(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arrays of a quantity that has no layers, with an axis of one layer."""
+    return tuple(array[None] if isinstance(array, Tensor) else array for array in arrays)

@@ -1,8 +1,10 @@
 """Places: the tokens or examples that quantities ask of a reduction, joined, and where each quantity finds its own."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from conoscope.capture.batch import Batch, Memo, sent
@@ -14,61 +16,139 @@ STREAM = ("hidden", "before", "residual")
 """Sites that may be the same vectors in neighbouring layers, of which the same tokens are therefore taken."""
 
 
+@dataclass(frozen=True)
+class Rooms:
+    """How many places are computed whatever the number of chosen ones, so that every batch of one shape runs the same operations:
+    of each sampled need, and of each union. What is beyond the chosen ones repeats one of them, and is dropped afterwards."""
+
+    of: Mapping[Need, int]
+    union: Mapping[Hashable, int] = field(default_factory=dict)
+
+
 class Places(Memo):
     """The places of one pass. Of all sites but those of the stream the same tokens are taken, so that their rows can be
     stacked."""
 
-    def __init__(self, batch: Batch, needs: Sequence[Need], chosen: Mapping[Need, Chosen]) -> None:
-        self._batch, self._chosen = batch, chosen
-        self._asked: dict[Hashable, dict[Need, None]] = {}
+    def __init__(self, batch: Batch, needs: Sequence[Need], chosen: Mapping[Need, Chosen], rooms: Rooms | None = None) -> None:
+        """`rooms`: how many places to fill up to; without it, exactly the chosen ones."""
+        self._batch, self._chosen, self._rooms = batch, chosen, rooms
+        self.asked: dict[Hashable, None] = {}
+        """What was sent one by one so far."""
+        self.idle = frozenset(need for need in needs if need.described.sample is not None and not self._count(need))
+        """The needs of which nothing is sampled from this batch."""
+        self._needs = frozenset(needs) - self.idle
+        self._asking: dict[Hashable, dict[Need, None]] = {}
         for need in needs:
-            for key in need.some:
-                self._asked.setdefault(group_of(key), {})[need] = None
+            for key in need.some if need in self._needs else ():
+                self._asking.setdefault(group_of(key), {})[need] = None
 
     def of(self, need: Need) -> Tensor:
         """The places that a quantity asks for, on the batch's device."""
-        return self._sent(("of", need), lambda: self._on_host(need))
+        return self._sent(("of", need))
 
     def union(self, key: Key) -> Tensor:
         """All places that are asked of a reduction, on the batch's device."""
         group = group_of(key)
-        found = self._sent(("union", group), lambda: self._union(group)[0])
+        found = self._sent(("union", group))
         keep_on_host(self._batch, found, self._union(group)[0])
         return found
 
     def within(self, key: Key, need: Need) -> Tensor | None:
         """Where a quantity finds its places in the union; None if it is the union."""
         group = group_of(key)
-        union, same = self._union(group)
-        if same:
-            return None
-        mine = self._on_host(need)
         # Quantities that draw the same tokens share one index.
-        return self._sent(("within", group, id(mine)), lambda: torch.searchsorted(union, mine))
+        return None if self._union(group)[1] else self._sent(("within", group, self._first(need)))
 
-    def _sent(self, key: Hashable, compute: Callable[[], Tensor]) -> Tensor:
-        found: Tensor = self.memo(key, lambda: sent(compute(), self._batch.real.device))
+    def on_host(self, name: Hashable) -> Tensor | None:
+        """What was sent under this name for an earlier batch, for this one; None if it is not needed."""
+        match name:
+            case ("of", Need() as need) if need in self._needs:
+                return self._on_host(need)
+            case ("union", group) if group in self._asking:
+                return self._union(group)[0]
+            case ("within", group, Need() as need) if group in self._asking and need in self._needs and not self._union(group)[1]:
+                return torch.searchsorted(self._union(group)[0], self._on_host(self._first(need)))
+        return None
+
+    def joined_sizes(self) -> dict[Hashable, int]:
+        """The number of places of each union, before it is filled up."""
+        return {group: len(self._joined(group)[0]) for group in self._asking}
+
+    def arrive(self, moved: Batch, sent: Mapping[Hashable, Tensor]) -> None:
+        """From now on the batch is this one, on its device, where these places are already."""
+        self._batch = moved
+        self.cache.update(sent)
+
+    def fits(self) -> bool:
+        """Whether all chosen places fit into the rooms."""
+        rooms = self._rooms
+        if rooms is None:
+            return True
+        if any(chosen.count > rooms.of.get(need, 0) for need, chosen in self._chosen.items()):
+            return False
+        return all(size <= rooms.union.get(group, 0) for group, size in self.joined_sizes().items())
+
+    def _sent(self, name: Hashable) -> Tensor:
+        def send() -> Tensor:
+            self.asked[name] = None
+            found = self.on_host(name)
+            assert found is not None
+            return sent(found, self._batch.real.device)
+
+        found: Tensor = self.memo(name, send)
         return found
 
     def _union(self, group: Hashable) -> tuple[Tensor, bool]:
         """All places that are asked of a reduction, in the CPU's memory; and whether all ask for the same."""
 
         def compute() -> tuple[Tensor, bool]:
-            first, *others = [self._on_host(need) for need in self._asked[group]]
-            same = all(first is other or torch.equal(first, other) for other in others)
+            joined, same = self._joined(group)
+            return (joined if same or self._rooms is None else _filled(joined, self._rooms.union[group])), same
+
+        union: tuple[Tensor, bool] = self.memo(("union on host", group), compute)
+        return union
+
+    def _joined(self, group: Hashable) -> tuple[Tensor, bool]:
+        def compute() -> tuple[Tensor, bool]:
+            first, *others = [self._on_host(need) for need in self._asking[group]]
+            # With rooms, what runs must not depend on which places were chosen.
+            same = all(first is other or (self._rooms is None and torch.equal(first, other)) for other in others)
             return (first, True) if same else (torch.cat((first, *others)).unique(), False)
 
-        union: tuple[Tensor, bool] = self.memo(("on host", group), compute)
-        return union
+        joined: tuple[Tensor, bool] = self.memo(("joined", group), compute)
+        return joined
+
+    def _first(self, need: Need) -> Need:
+        """The first quantity that asked for the same places."""
+        mine = self._on_host(need)
+        first: Need = self.memo(("first", id(mine)), lambda: need)
+        return first
+
+    def _count(self, need: Need) -> int:
+        """How many places of a sampled need are computed."""
+        if self._rooms is not None:
+            return self._rooms.of.get(need, 0)
+        return self._chosen[need].count if need in self._chosen else 0
 
     def _on_host(self, need: Need) -> Tensor:
         """The places that a quantity asks for, in the CPU's memory; kept, since an index is known by its id."""
-        if need in self._chosen:
-            return self._chosen[need].at
-        tokens = need.described.tokens
-        assert tokens is not None
-        found: Tensor = self.memo(("tokens", need), lambda: tokens(self._batch.on_host, **need.chosen))
-        return found
+
+        def compute() -> Tensor:
+            if need.described.sample is not None:
+                return self._chosen[need].at if self._rooms is None else _filled(self._chosen[need].at, self._rooms.of[need])
+            tokens = need.described.tokens
+            assert tokens is not None
+            found: Tensor = tokens(self._batch.on_host, **need.chosen)
+            return found
+
+        places: Tensor = self.memo(("places", need), compute)
+        return places
+
+
+def _filled(places: Int[Tensor, " n"], size: int) -> Int[Tensor, " size"]:
+    """These places, then the last of them until there are `size`; the first of all if there are none."""
+    last = places[-1:] if len(places) else places.new_zeros(1)
+    return torch.cat((places, last.expand(size - len(places))))
 
 
 def group_of(key: Key) -> Hashable:

@@ -20,12 +20,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conoscope.capture.batch import PLAN, Batch
-from conoscope.capture.trace import HeadWeights, Trace
+from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic, write_text
-from conoscope.measures.collecting import Collector, Job
+from conoscope.measures.collecting import Collector, Job, alone
 from conoscope.measures.needs import Key, Need, keys_of
 from conoscope.measures.pending import Pending
+from conoscope.measures.places import Places
 from conoscope.quantities.base import Reduction, Subject
 from conoscope.quantities.class_maps import heads_of
 from conoscope.sums.drawing import Chosen, Draw
@@ -43,6 +44,8 @@ class Tally:
 
     needs: tuple[Need, ...]
     sums: dict[tuple[Need, int], Statistic] = field(default_factory=dict)
+    epoch: int = field(default=0, repr=False)
+    """How often the sums of a run were settled: then those of the next batches lie in other memory."""
     _summing: dict[Slots, Summing] = field(default_factory=dict, repr=False)
     _stacked: dict[Need, StackedSums] = field(default_factory=dict, repr=False)
     _samples: dict[Slots, StackedSample] = field(default_factory=dict, repr=False)
@@ -124,6 +127,11 @@ class Tally:
         reads = (reduction.of is kind for need in self.needs for reduction in need.described.reads.values())
         return any(need.described.of is kind for need in self.needs) or any(reads)
 
+    @property
+    def wants_subjects(self) -> bool:
+        """Whether any need takes one layer's pooled output at a time, which cannot be recorded."""
+        return any(need.described.of is PooledOutput for need in self.needs)
+
     def plan(self, batches: Sequence[Batch], there: There | None = None) -> None:
         """Decide which items of these batches, which run next, enter each sample: those that are in it after the last of them.
 
@@ -154,7 +162,15 @@ class Tally:
     def collector(self, batch: Batch, there: There | None = None) -> Collector:
         """A collector of one pass over a batch on the model's device; what was not planned for it is planned for it alone."""
         self.plan([batch.on_host], there)
-        return Collector(self, batch, self.planned(batch.on_host))
+        return Collector(self, batch, Places(batch, self.stacked, self.planned(batch.on_host)))
+
+    def take_counts(self, batch: Batch) -> None:
+        """Add what is counted of a batch in the CPU's memory, whatever the model makes of it."""
+        for need in self.of_batch:
+            if "answer" not in need.described.parameters:
+                found = need.compute({"batch": batch.on_host})
+                if found is not None:
+                    self.take(((need, 1),), alone(found), batch)
 
     def add(self, subject: Subject) -> None:
         """Add one layer of one batch, or of the weights, to the sums."""
@@ -164,6 +180,8 @@ class Tally:
         if isinstance(subject, Trace):
             collector = self.collector(subject.batch)
             collector.receive(subject)
+            if subject.layer == 1:
+                self.take_counts(subject.batch)
         else:
             known = subject.there & (subject.batch.label < subject.classes)
             collector = self.collector(subject.batch, lambda batch: known.cpu())
@@ -183,23 +201,37 @@ class Tally:
         need: Need = slots[0][0]
         if need.described.sample is not None:
             host = batch.on_host
-            arriving = Pending.of(slots, self.planned(host)[need], host, found)
+            chosen = self.planned(host)[need]
+            # What is beyond the chosen items filled up a fixed number of places.
+            values = found[:, : chosen.count]
+            if not chosen.count:
+                return
+            arriving = Pending.of(slots, chosen, host, values)
             if found.device.type == "cpu":
                 self._keep(arriving)
             else:
                 self._pending.append(arriving)
             return
+        self._summing_of(slots).take(found)
+
+    def buffers(self, slots: Slots, arrays: tuple[Any, ...]) -> bool:
+        """Whether arrays like these wait for those of other batches; else they are added to the sums at once."""
+        return self._summing[slots].buffers(arrays)
+
+    def add_at_once(self, slots: Slots, arrays: tuple[Any, ...]) -> None:
+        """Add arrays to sums that exist, in the same memory."""
+        self._summing[slots].add_in_place(arrays)
+
+    def _summing_of(self, slots: Slots) -> Summing:
         summing = self._summing.get(slots)
         if summing is None:
-            sums = self._stacked.setdefault(need.family, StackedSums())
-            summing = self._summing[slots] = Summing(slots, need.reduce, sums)
-        summing.take(found)
-
-    def take_one(self, need: Need, layer: int, arrays: tuple[Any, ...]) -> None:
-        """Add the arrays of a quantity that has no layers."""
-        slots = ((need, layer),)
-        summing = self._summing.setdefault(slots, Summing(slots, need.reduce_one, None))
-        summing.take(tuple(array[None] if isinstance(array, Tensor) else array for array in arrays))
+            need: Need = slots[0][0]
+            if need.keys:
+                summing = Summing(slots, need.reduce, self._stacked.setdefault(need.family, StackedSums()))
+            else:
+                summing = Summing(slots, need.reduce_one, None)
+            self._summing[slots] = summing
+        return summing
 
     def arrive(self) -> None:
         """Keep the sampled values that have arrived in the CPU's memory so far; does not wait."""
@@ -232,6 +264,7 @@ class Tally:
         self._pending = []
         for summing in self._summing.values():
             summing.flush()
+        self.epoch += 1
         kept: tuple[dict[Any, Summing] | dict[Any, StackedSums] | dict[Any, StackedSample], ...]
         kept = (self._summing, self._stacked, self._samples)
         self._summing, self._stacked, self._samples = {}, {}, {}

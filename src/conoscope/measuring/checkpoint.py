@@ -85,10 +85,13 @@ class Checkpoint:
         self.capture = list(before.provenance.get("capture", ()))
         return tally, done
 
+    def is_due(self) -> bool:
+        """Whether the sums should be saved now: at most once a minute."""
+        return self.folder is not None and time.monotonic() - self._saved >= EVERY
+
     def keep(self, tally: Tally, seen: StreamDigest) -> None:
-        """Save the sums so far, at most once a minute."""
-        if self.folder is None or time.monotonic() - self._saved < EVERY:
-            return
+        """Save the sums so far."""
+        assert self.folder is not None
         with atomic_folder(self.folder) as new:
             tally.save(new)
             write_provenance(new, {**self.provenance, "seen": vars(seen), "capture": self.capture})

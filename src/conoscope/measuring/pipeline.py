@@ -202,7 +202,10 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
                 if loaded.device.type != "cpu":
                     windows.advance()
             seen = replace(window.read, labelled=seen.labelled, correct=seen.correct)
-            checkpoint.keep(tally, seen)
+            if checkpoint.is_due():
+                runner.complete()
+                checkpoint.keep(tally, seen)
+        runner.complete()
     tally.settle()
     gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]
     if gaps and not checkpoint.provenance["every"]:

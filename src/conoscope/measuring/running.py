@@ -19,11 +19,16 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.forward import within_memory
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.memory import return_memory
-from conoscope.capture.recorder import Capture, Passed
+from conoscope.capture.recorder import Capture
+from conoscope.capture.recording import ReceiveAnswer
 from conoscope.capture.trace import PooledOutput
 from conoscope.common.errors import OverflowedError
 from conoscope.common.pooling import Vector
+from conoscope.measures.collecting import Collector, Take
+from conoscope.measures.places import Places
 from conoscope.measures.tally import Tally
+from conoscope.measuring.later import Later
+from conoscope.measuring.replay import Replays, Told
 
 
 @dataclass(frozen=True)
@@ -37,17 +42,15 @@ class Outcome:
     arrived: Any
 
     @classmethod
-    def of(cls, passed: Passed) -> "Outcome":
+    def of(cls, host: Batch, told: Told, classes: int) -> "Outcome":
         """The outcome of a pass, on its way to the CPU's memory."""
-        classifies = passed.result.ndim == 2 and passed.result.shape[-1] > 1
-        told = (passed.sound & passed.finite(), passed.result.argmax(-1) if classifies else None)
         sound, predicted = (None if x is None else x.to("cpu", non_blocking=True) for x in told)
         assert sound is not None
         arrived = None
-        if passed.result.device.type == "cuda":
+        if told[0].device.type == "cuda":
             arrived = torch.cuda.Event()
             arrived.record()
-        return cls(passed.batch.on_host, sound, predicted, passed.result.shape[-1], arrived)
+        return cls(host, sound, predicted, classes, arrived)
 
     def wait(self) -> None:
         """Wait until it has arrived."""
@@ -66,6 +69,9 @@ class Runner:
         width = getattr(loaded.module.config.get_text_config(), "hidden_size", 0)
         self._bytes = width * loaded.module.dtype.itemsize
         self._stack = ExitStack()
+        on_gpu = loaded.device.type == "cuda"
+        self._later = Later(tally) if on_gpu else None
+        self._replays = Replays(tally, loaded.device, self._collected) if on_gpu and not tally.wants_subjects else None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -103,6 +109,16 @@ class Runner:
     def plan(self, batches: list[Batch]) -> None:
         """Decide what the samples take from batches that run next."""
         self.tally.plan(batches, self._there)
+        if self._later is not None:
+            self._later.take(batches)
+
+    def complete(self) -> None:
+        """Run what was left for later. Afterwards the tally holds all that was asked for of the batches so far."""
+        for part in self._later.leave() if self._later is not None else ():
+            moved = part.batch.to(self.loaded.device)
+            places = Places(moved, self.tally.stacked, part.chosen)
+            told = self._pass(moved, Collector(self.tally, moved, places, only=part.chosen), None)
+            self._told(Outcome.of(part.batch, told, 0))
 
     def _there(self, batch: Batch) -> Bool[Tensor, " b"]:
         """The examples that have a pooled vector, and no label beyond the model's classes."""
@@ -110,12 +126,26 @@ class Runner:
         return there if self.capture.classes is None else there & (batch.label < self.capture.classes)
 
     def _run(self, batch: Batch) -> Outcome:
-        moved = batch.to(self.loaded.device)
-        collector = self.tally.collector(moved, self._there)
+        host = batch.on_host
+        self.tally.plan([host], self._there)
+        if self._replays is None:
+            moved = batch.to(self.loaded.device)
+            told = self._collected(moved, Places(moved, self.tally.stacked, self.tally.planned(host)), self.tally.take)
+        else:
+            told = self._replays(batch)
+        self.tally.take_counts(host)
+        return Outcome.of(host, told, self.capture.classes or 0)
+
+    def _collected(self, moved: Batch, places: Places, take: Take) -> Told:
+        """Run a batch that lies on the model's device."""
+        collector = Collector(self.tally, moved, places, take)
+        return self._pass(moved, collector, collector.answered if self._pools else None)
+
+    def _pass(self, moved: Batch, collector: Collector, answered: ReceiveAnswer | None) -> Told:
         with torch.no_grad(), within_memory(moved):
-            passed = self.capture.run(moved, collector.receive, collector.answered if self._pools else None)
+            passed = self.capture.run(moved, collector.receive, answered)
             collector.end()
-            return Outcome.of(passed)
+            return passed.sound & passed.finite(), None if self.capture.classes is None else passed.result.argmax(-1)
 
     def _told(self, outcome: Outcome) -> Outcome:
         outcome.wait()

@@ -35,6 +35,10 @@ class BatchBuffer:
         self._taken += count
         return True
 
+    def fits(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether these arrays fit into the empty buffer."""
+        return self._buffers is not None and arrays[self._tensors[0]].shape[1] <= self._capacity
+
     def leave(self) -> tuple[Any, ...] | None:
         """Empty the buffer and return its arrays, valid until the next `take`; None if it is empty."""
         taken, self._taken = self._taken, 0
@@ -60,6 +64,10 @@ def _room_for(array: Any, capacity: int) -> Any:
     return array.new_empty((len(array), capacity, *array.shape[2:])) if isinstance(array, Tensor) else array
 
 
+def _numbers_of(arrays: tuple[Any, ...]) -> int:
+    return sum(array.numel() for array in arrays if isinstance(array, Tensor))
+
+
 BATCHES = 16
 """How many batches a BatchList keeps, unless they have too many numbers."""
 
@@ -73,12 +81,16 @@ class BatchList:
 
     def take(self, arrays: tuple[Any, ...]) -> bool:
         """Append these arrays and return True; return False if there is no room."""
-        numbers = sum(array.numel() for array in arrays if isinstance(array, Tensor))
+        numbers = _numbers_of(arrays)
         if self._numbers + numbers > self._room or len(self._batches) == BATCHES:
             return False
         self._batches.append(arrays)
         self._numbers += numbers
         return True
+
+    def fits(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether these arrays fit into the empty list."""
+        return _numbers_of(arrays) <= self._room
 
     def leave(self) -> tuple[Any, ...] | None:
         """Empty the list and return its arrays, concatenated; None if it is empty."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
 from conoscope.sums.samples import Sample, choose
@@ -45,6 +45,17 @@ class Chosen:
     def count(self) -> int:
         """How many there are."""
         return self.at.shape[0]
+
+    def items(self, which: Bool[Tensor, " n"]) -> "Chosen":
+        """Some of them."""
+        return Chosen(self.groups[which], self.ranks[which], self.at[which], self.names[which], self.limits)
+
+    @classmethod
+    def of_all(cls, parts: Sequence["Chosen"]) -> "Chosen":
+        """Those of several batches of one sample, one after the other."""
+        fields = ("groups", "ranks", "at", "names")
+        groups, ranks, at, names = (torch.cat([getattr(part, name) for part in parts]) for name in fields)
+        return cls(groups, ranks, at, names, parts[0].limits)
 
 
 @dataclass

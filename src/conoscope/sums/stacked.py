@@ -47,8 +47,10 @@ class Stack:
         return _unpacked(self.kind, {name: x if name in shared else x[places] for name, x in self.state.items()})
 
     def put(self, places: slice, sums: Statistic) -> None:
-        """Replace the sums at some places; in the same memory, unless it is little."""
-        if places == slice(0, len(self.slots)) and self.numel <= HELD:
+        """Replace the sums at some places; in the same memory, unless it is little. On a GPU always: a recorded batch adds to the
+        sums where they were."""
+        on_cpu = all(x.device.type == "cpu" for x in self.state.values())
+        if on_cpu and places == slice(0, len(self.slots)) and self.numel <= HELD:
             self.state = _packed(sums)
             return
         for name, tensor in _packed(sums).items():
@@ -122,6 +124,10 @@ class StackedSums:
         stacks = {id(stack): stack for slot in slots if (stack := self._at.get(slot, (None, 0))[0]) is not None}
         return sum(stack.numel for stack in stacks.values())
 
+    def holds(self, slots: Slots) -> bool:
+        """Whether there are sums of all these needs and layers."""
+        return all(slot in self._at for slot in slots)
+
     def by_slot(self) -> Iterator[tuple[Slot, Statistic]]:
         """The sum of each need and layer, on the CPU."""
         for stack in self.stacks:
@@ -174,6 +180,16 @@ class Summing:
         """Add what is buffered to the sums."""
         if self._buffer is not None and (arrays := self._buffer.leave()) is not None:
             self._add(arrays)
+
+    def buffers(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether arrays like these are buffered."""
+        return self._buffer is not None and self._buffer.fits(arrays)
+
+    def add_in_place(self, arrays: tuple[Any, ...]) -> None:
+        """Add arrays to sums that exist already."""
+        assert self.sums is not None
+        assert self.sums.holds(self.slots), "sums are made by a batch that is not recorded"
+        self._add(arrays)
 
     def _held(self) -> int:
         """How many numbers the sums hold."""
