@@ -35,7 +35,7 @@ class Tape(TorchDispatchMode):
     """Records operations, and undoes what they did to tensors that were there before; `replay` runs them again, and writes what
     they return where it was."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, beside: object) -> None:
         super().__init__()
         self.operations: list[tuple[Callable[..., Any], Any, Any, Any]] = []
         self._made: dict[int, Any] = {}

@@ -1,8 +1,8 @@
 """Later: examples that a sample holds so far, and that are run in batches of their own when the corpus is read.
 
 Of a corpus a few examples are looked at closely: their attention maps are scored, their scores analysed. Which ones is only known
-at the end, and a GPU takes as long for them as for many batches. So their tokens are kept, and what is pushed out of the sample is
-never run.
+at the end, and a GPU takes as long for them as for many batches. So their tokens are kept, and what is pushed out of the
+sample is never run.
 """
 
 from collections.abc import Iterator, Sequence

@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import UInt8
@@ -25,6 +26,10 @@ from conoscope.sums.stacked import Slots
 
 MOST = 32
 """How many shapes are recorded; then the one that was recorded first is dropped."""
+LEAST = 16
+"""At least so many places are computed of a sample that takes any."""
+SPARE, PATIENCE = 512, 6
+"""If so many batches in a row need less than a third of the places, but for some to spare, there will be fewer."""
 STEP = 256
 """Unions of places are filled up to a multiple of this."""
 Told = tuple[Tensor, Tensor | None]
@@ -44,22 +49,19 @@ class Graph(Protocol):
 
 
 class CudaGraph:
-    """A CUDA graph. All share one pool of memory: what one leaves there must be read before another one runs."""
+    """A CUDA graph. `beside`: another one, whose memory it shares: what one leaves there must be read before the other runs."""
 
-    _pools: ClassVar[dict[int, Any]] = {}
-
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, beside: "CudaGraph | None" = None) -> None:
         self._graph, self._device = torch.cuda.CUDAGraph(), device
+        self.pool: Any = torch.cuda.graph_pool_handle() if beside is None else beside.pool
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context that records; other threads may go on using the GPU."""
-        index = torch.cuda.current_device() if self._device.index is None else self._device.index
-        pool = self._pools.setdefault(index, torch.cuda.graph_pool_handle())
         stream, now = torch.cuda.Stream(self._device), torch.cuda.current_stream(self._device)
         stream.wait_stream(now)
         with torch.cuda.stream(stream):
-            self._graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            self._graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
             try:
                 yield
             finally:
@@ -101,8 +103,11 @@ class Program:
         copies: dict[int, Any] = {}
         with torch.inference_mode():
             for slots, found in self.found:
-                copied = _copied(found, copies) if isinstance(found, Tensor) else tuple(_copied(x, copies) for x in found)
-                self.tally.take(slots, copied, host)
+                if isinstance(found, Tensor):
+                    # A GPU copies sampled values to the CPU before the next pass.
+                    self.tally.take(slots, found.clone() if found.device.type == "cpu" else found, host)
+                else:
+                    self.tally.take(slots, tuple(_copied(array, copies) for array in found), host)
         assert self.told is not None
         sound, predicted = self.told
         return sound.clone(), None if predicted is None else predicted.clone()
@@ -120,12 +125,13 @@ def _copied(array: Any, copies: dict[int, Any]) -> Any:
 @dataclass
 class Shape:
     """What is known of batches of one shape: how many places are computed; the layout of the last one, if nothing of it was
-    sent by itself, and when it ran; the program, if it was recorded."""
+    sent by itself, and when it ran; the program, if it was recorded; how many batches in a row needed far fewer places."""
 
     rooms: Rooms
     layout: Layout | None = None
     epoch: int = -1
     program: Program | None = None
+    loose: int = 0
 
 
 class Replays:
@@ -133,7 +139,7 @@ class Replays:
     nothing is recorded, if nothing is."""
 
     def __init__(
-        self, tally: Tally, device: torch.device, body: Body, graph: Callable[[torch.device], Graph] = CudaGraph
+        self, tally: Tally, device: torch.device, body: Body, graph: Callable[[torch.device, Any], Graph] = CudaGraph
     ) -> None:
         self.tally, self.device, self._body, self._graph = tally, device, body, graph
         self.reason: str | None = None
@@ -175,21 +181,35 @@ class Replays:
                 told = self._body(moved, places, self.tally.take)
             finally:
                 torch.cuda.set_sync_debug_mode(before)
-        if any("synchronizing" in str(warning.message) for warning in waits):
-            self.reason = "the model waits for the GPU"
+        waiting = [warning for warning in waits if "called a synchronizing" in str(warning.message)]
+        if waiting:
+            self.reason = f"the model waits for the GPU ({Path(waiting[0].filename).name}, line {waiting[0].lineno})"
         return told
 
     def _placed(self, host: Batch) -> tuple[Shape, Places]:
         """What is known of batches of this shape, with rooms into which this one fits, and its places."""
-        chosen, known = self.tally.planned(host), self._shapes.setdefault(_kind_of(host), Shape(Rooms({})))
+        chosen, kind = self.tally.planned(host), _kind_of(host)
+        known = self._shapes.setdefault(kind, Shape(Rooms({})))
         places = Places(host, self.tally.stacked, chosen, known.rooms)
-        if not places.fits():
-            of = {need: max(known.rooms.of.get(need, 0), _room(each.count)) for need, each in chosen.items()}
-            joined = Places(host, self.tally.stacked, chosen, Rooms(of)).joined_sizes()
-            union = {group: max(known.rooms.union.get(group, 0), _union_room(size)) for group, size in joined.items()}
-            known = self._shapes[_kind_of(host)] = Shape(Rooms(of, union))
-            places = Places(host, self.tally.stacked, chosen, known.rooms)
+        counts = {need: each.count for need, each in chosen.items()}
+        # Samples take ever fewer items.
+        known.loose = known.loose + 1 if sum(known.rooms.of.values()) > SPARE + 3 * sum(counts.values()) else 0
+        if known.loose > PATIENCE:
+            known = self._with_rooms(
+                host, {need: max(_room(counts[need]), LEAST) for need, room in known.rooms.of.items() if room}
+            )
+        elif not places.fits():
+            before = known.rooms.of
+            known = self._with_rooms(host, {need: max(before.get(need, 0), _room(count)) for need, count in counts.items()})
+        else:
+            return known, places
+        self._shapes[kind] = known
+        places = Places(host, self.tally.stacked, chosen, known.rooms)
         return known, places
+
+    def _with_rooms(self, host: Batch, of: dict[Need, int]) -> Shape:
+        joined = Places(host, self.tally.stacked, self.tally.planned(host), Rooms(of)).joined_sizes()
+        return Shape(Rooms(of, {group: _union_room(size) for group, size in joined.items()}))
 
     def _tensors(self, host: Batch, places: Places) -> dict[Hashable, Tensor]:
         """All that is sent of a batch, by name: its own tensors, and what earlier batches asked for."""
@@ -206,7 +226,7 @@ class Replays:
         rooms = self._shapes[_kind_of(host)].rooms
         places = Places(host, self.tally.stacked, self.tally.planned(host), rooms)
         bytes = packed.to(self.device, copy=True, non_blocking=True)
-        moved, graph = _moved(host, places, layout.views(bytes)), self._graph(self.device)
+        moved, graph = _moved(host, places, layout.views(bytes)), self._graph(self.device, self._living())
         program = Program(layout, bytes, graph, self.tally)
         try:
             with graph.recording():
@@ -219,6 +239,10 @@ class Replays:
             self.reason = f"not known beforehand: {[*moved.asked, *places.asked][0]}"
             return None
         return program
+
+    def _living(self) -> Graph | None:
+        """A graph that was recorded and not forgotten."""
+        return next((shape.program.graph for shape in self._shapes.values() if shape.program is not None), None)
 
     def _forget_some(self) -> None:
         recorded = [shape for shape in self._shapes.values() if shape.program is not None]
@@ -248,8 +272,8 @@ def _drawn(host: Batch, key: Hashable, compute: Callable[[Batch], Tensor]) -> Te
 
 
 def _room(count: int) -> int:
-    """How many places are computed of a sample that took so many: later batches rarely have twice as many."""
-    return 2 * count + 16 if count else 0
+    """How many places are computed of a sample that took so many: later batches rarely take many more."""
+    return count * 5 // 4 + LEAST if count else 0
 
 
 def _union_room(size: int) -> int:
