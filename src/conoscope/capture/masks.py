@@ -4,6 +4,8 @@ A batch knows in the CPU's memory whether it has padding. `transformers` asks th
 mask functions here are told.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers.masking_utils import eager_mask, sdpa_mask
+from transformers.utils import import_utils
 
 from conoscope.capture.batch import Batch
 
@@ -20,6 +23,23 @@ PADDED: ContextVar[bool | None] = ContextVar("conoscope_padded", default=None)
 
 ROWS = 1024
 """How many rows of a mask are counted at once."""
+
+
+@contextmanager
+def as_if_not_recorded() -> Iterator[None]:
+    """Context in which transformers builds the masks that it builds when no CUDA graph is recorded: none where nothing is hidden.
+
+    It would not ask a GPU then whether anything is padded; with the mask functions here, it never does.
+    """
+    name = "is_cuda_stream_capturing"
+    before = getattr(import_utils, name, None)
+    if before is not None:
+        setattr(import_utils, name, lambda: False)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(import_utils, name, before)
 
 
 def _seen(mask: Float[Tensor, "*s j"] | Bool[Tensor, "*s j"]) -> Bool[Tensor, "*s j"]:

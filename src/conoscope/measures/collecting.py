@@ -6,7 +6,7 @@ large kernels instead of many small ones, and a CPU few operations.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -29,6 +29,8 @@ BUDGET = {"cpu": 2**26, "cuda": 5 * 2**26}
 """How many bytes of reductions are kept before quantities are computed of them."""
 OF_SOME = {"cpu": 2**26, "cuda": 3 * 2**26}
 """The same for what only quantities of some tokens or examples read: vectors and maps, which are large."""
+PER_TOKEN = {False: 40 * 2**10, True: 24 * 2**10}
+"""On a GPU no more than so many bytes for each token of a batch: small batches take little memory."""
 Take = Callable[[Slots, Any, Batch], None]
 Kept = dict[Key, dict[int, Tensor]]
 Parts = tuple[tuple[Key, int], ...]
@@ -61,6 +63,11 @@ class Job:
     stacks: tuple[tuple[str, Stacking], ...]
     takes: tuple[str, ...]
 
+    @cached_property
+    def returned(self) -> Hashable:
+        """What several statistics of one quantity have in common: they share what it returns."""
+        return "returned", self.need.quantity, self.need.options, self.stacks
+
 
 def _rounded(number: int) -> int:
     """The largest of 1, 2, 3, 4, 6, 8, 12, 16, … that is at most this number; 1 for 0."""
@@ -89,6 +96,8 @@ class Collector:
         self._of_trace, self._of_answer = tally.reductions_without(self._idle)
         device = batch.real.device.type
         self._room = {False: BUDGET.get(device, BUDGET["cuda"]), True: OF_SOME.get(device, OF_SOME["cuda"])}
+        if device != "cpu":
+            self._room = {kind: min(room, PER_TOKEN[kind] * batch.real.numel()) for kind, room in self._room.items()}
 
     # Inference mode makes operations cheaper. Not for the forward pass: a module may cache tensors, and be trained later.
     @torch.inference_mode()
@@ -145,8 +154,12 @@ class Collector:
         stacks: Stacks = {}
         scope, jobs = Memo(), self._jobs(of_some)
         uses = Counter(stacking.number for job in jobs for _, stacking in job.stacks)
+        shared = Counter(job.returned for job in jobs)
         for job in jobs:
             self._run(job, stacks, scope)
+            shared[job.returned] -= 1
+            if not shared[job.returned]:
+                scope.cache.pop(job.returned, None)
             for _, stacking in job.stacks:
                 uses[stacking.number] -= 1
                 if not uses[stacking.number]:
@@ -195,9 +208,7 @@ class Collector:
         if need.described.sample is not None:
             found = self._computed(job, stacks, scope)
         else:
-            # Several statistics of one quantity share what it returns.
-            known = ("returned", need.quantity, need.options, job.stacks)
-            found = scope.memo(known, lambda: self._computed(job, stacks, scope))
+            found = scope.memo(job.returned, lambda: self._computed(job, stacks, scope))
         if found is not None:
             # Arrays of fewer places are those of the last ones.
             count = len(found if isinstance(found, Tensor) else found[0])

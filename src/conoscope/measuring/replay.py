@@ -18,6 +18,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from conoscope.capture.batch import Batch
+from conoscope.capture.masks import as_if_not_recorded
 from conoscope.capture.sending import Layout
 from conoscope.measures.needs import Need
 from conoscope.measures.places import Places, Rooms
@@ -229,7 +230,7 @@ class Replays:
         moved, graph = _moved(host, places, layout.views(bytes)), self._graph(self.device, self._living())
         program = Program(layout, bytes, graph, self.tally)
         try:
-            with graph.recording():
+            with graph.recording(), as_if_not_recorded():
                 program.told = self._body(moved, places, program.take)
         # Whatever a model or a driver objects to: the batch runs as it did before.
         except Exception as error:

@@ -68,8 +68,8 @@ def _numbers_of(arrays: tuple[Any, ...]) -> int:
     return sum(array.numel() for array in arrays if isinstance(array, Tensor))
 
 
-BATCHES = 16
-"""How many batches a BatchList keeps, unless they have too many numbers."""
+BATCHES, LISTED = 8, 2**20
+"""How many batches a BatchList keeps, and at most how many numbers: all lists together take memory."""
 
 
 class BatchList:
@@ -77,7 +77,7 @@ class BatchList:
 
     def __init__(self) -> None:
         self._batches: list[tuple[Any, ...]] = []
-        self._numbers, self._room = 0, MOST
+        self._numbers, self._room = 0, LISTED
 
     def take(self, arrays: tuple[Any, ...]) -> bool:
         """Append these arrays and return True; return False if there is no room."""
@@ -102,5 +102,5 @@ class BatchList:
         )
 
     def make_room(self, arrays: tuple[Any, ...], held: int) -> None:
-        """Room for some batches, unless one has too many numbers: half of what the sum holds, at least MOST."""
-        self._room = max(MOST, held // 2)
+        """Room for some batches, unless one has too many numbers: a fourth of what the sum holds, at least LISTED."""
+        self._room = max(LISTED, held // 4)
