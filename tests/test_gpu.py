@@ -48,9 +48,14 @@ def measured(loaded: LoadedModel, way: str) -> dict[str, pd.DataFrame]:
     with Runner(loaded, tally) as runner:
         several = list(batches())
         runner.plan(several)
-        for outcome in runner(several):
+        for outcome in (*runner(several), *runner.rest()):
             assert bool(outcome.sound.all())
+        runner.complete()
         assert runner.capture.choice.way == way
+    return tables(tally)
+
+
+def tables(tally: Tally) -> dict[str, pd.DataFrame]:
     return {name: frame for asked in MEASURES for name, frame in tables_of(request(asked), tally, ("a", "b", "c"), NAMES).items()}
 
 
@@ -87,6 +92,22 @@ def test_nothing_waits_within_a_batch(name: str, dtype: torch.dtype, kernels: bo
             torch.cuda.synchronize()
             with no_waits():
                 runner._run(batch)
+        assert runner._replays.reason is None
+        assert all(shape.program is not None for shape in runner._replays._shapes.values())
+
+
+def test_a_model_that_waits_is_not_recorded() -> None:
+    """Recording fails, and the batches run operation by operation."""
+    model, expected = tiny("bert"), measured(LoadedModel(tiny("bert"), None, "bert", ()), "softmax")
+    model.to(GPU).bert.encoder.layer[1].register_forward_hook(lambda layer, given, returned: float(returned[0].sum()) * 0)
+    tally = Tally.for_needs(need for name in MEASURES for need in request(name).needs())
+    with Runner(LoadedModel(model, None, "bert", ()), tally) as runner:
+        several = list(batches())
+        runner.plan(several)
+        assert all(bool(outcome.sound.all()) for outcome in (*runner(several), *runner.rest()))
+        runner.complete()
+        assert "cannot be recorded" in runner._replays.reason
+    assert_close(tables(tally), expected, 2e-3)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "modernbert"])

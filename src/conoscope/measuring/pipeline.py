@@ -32,7 +32,7 @@ from conoscope.measures import CATALOGUE, Request, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.checkpoint import Checkpoint
 from conoscope.measuring.provenance import command, notes_of, of_corpus, of_model
-from conoscope.measuring.running import Runner
+from conoscope.measuring.running import Outcome, Runner
 from conoscope.measuring.windows import Windows, batches_of
 from conoscope.results.result import Result
 from conoscope.results.store import claim
@@ -194,17 +194,23 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
             say(f"{runner.described}; {size} texts a batch", error=True)
         progress = stack.enter_context(Progress(part.size, options.progress))
         progress.advance(seen.examples)
-        for window in windows:
-            runner.plan(window.batches)
-            for outcome in runner(window.batches):
+
+        def count_in(outcomes: Iterable[Outcome]) -> None:
+            for outcome in outcomes:
                 seen.count_correct(outcome.batch.label, outcome.predicted, outcome.classes)
                 progress.advance(len(outcome.batch.ids), int(outcome.batch.real.sum()))
                 if loaded.device.type != "cpu":
                     windows.advance()
+
+        for window in windows:
+            runner.plan(window.batches)
+            count_in(runner(window.batches))
             seen = replace(window.read, labelled=seen.labelled, correct=seen.correct)
             if checkpoint.is_due():
+                count_in(runner.rest())
                 runner.complete()
                 checkpoint.keep(tally, seen)
+        count_in(runner.rest())
         runner.complete()
     tally.settle()
     gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]

@@ -6,11 +6,9 @@ bytes, which is copied to the GPU in one piece; samples are filled up to a fixed
 copied before the next one runs.
 """
 
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -125,14 +123,24 @@ def _copied(array: Any, copies: dict[int, Any]) -> Any:
 
 @dataclass
 class Shape:
-    """What is known of batches of one shape: how many places are computed; the layout of the last one, if nothing of it was
-    sent by itself, and when it ran; the program, if it was recorded; how many batches in a row needed far fewer places."""
+    """What is known of batches of one shape: how many places are computed; the epoch of the sums when the last one ran operation
+    by operation; the program, if it was recorded; how many batches in a row needed far fewer places."""
 
     rooms: Rooms
-    layout: Layout | None = None
     epoch: int = -1
     program: Program | None = None
     loose: int = 0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A batch that can be run: what is known of its shape, its places, and all that is sent of it, as one array of bytes."""
+
+    host: Batch
+    shape: Shape
+    places: Places
+    layout: Layout
+    bytes: UInt8[Tensor, " bytes"]
 
 
 class Replays:
@@ -144,48 +152,38 @@ class Replays:
     ) -> None:
         self.tally, self.device, self._body, self._graph = tally, device, body, graph
         self.reason: str | None = None
-        self._checked = False
+        self._ready: Ready | None = None
         self._drawn: dict[Hashable, Callable[[Batch], Tensor]] = {}
         self._places: dict[Hashable, None] = {}
         self._shapes: dict[Hashable, Shape] = {}
 
+    def prepare(self, batch: Batch) -> None:
+        """Do what the CPU has to do for the batch that runs next, while the GPU computes."""
+        self._ready = self._prepared(batch.on_host)
+
     def __call__(self, batch: Batch) -> Told:
         """Run a batch, and add what it leaves to the tally."""
-        host = batch.on_host
+        ready, self._ready = self._ready, None
+        if ready is None or ready.host is not batch.on_host:
+            ready = self._prepared(batch.on_host)
+        shape, again = ready.shape, ready.shape.epoch == self.tally.epoch
+        if again and shape.program is None and self.reason is None:
+            shape.program = self._recorded(ready)
+            self._forget_some()
+        if again and shape.program is not None and shape.program.layout == ready.layout:
+            return shape.program.run(ready.bytes, ready.host)
+        moved = _moved(ready.host, ready.places, ready.layout.views(ready.bytes.to(self.device, non_blocking=True)))
+        told = self._body(moved, ready.places, self.tally.take)
+        self._drawn |= moved.asked
+        self._places |= ready.places.asked
+        shape.epoch, shape.program = self.tally.epoch, None
+        return told
+
+    def _prepared(self, host: Batch) -> Ready:
         shape, places = self._placed(host)
         tensors = self._tensors(host, places)
         layout = Layout.of(tensors)
-        bytes = layout.packed(tensors, pinned=self.device.type == "cuda")
-        again = shape.layout == layout and shape.epoch == self.tally.epoch
-        if again and shape.program is None and self.reason is None:
-            shape.program = self._recorded(host, layout, bytes)
-            self._forget_some()
-        if again and shape.program is not None:
-            return shape.program.run(bytes, host)
-        moved = _moved(host, places, layout.views(bytes.to(self.device, non_blocking=True)))
-        told = self._run(moved, places)
-        shape.layout = None if moved.asked or places.asked else layout
-        shape.epoch, shape.program = self.tally.epoch, None
-        self._drawn |= moved.asked
-        self._places |= places.asked
-        return told
-
-    def _run(self, moved: Batch, places: Places) -> Told:
-        if self._checked or self.reason is not None or self.device.type != "cuda" or not self._places:
-            return self._body(moved, places, self.tally.take)
-        self._checked = True
-        with warnings.catch_warnings(record=True) as waits:
-            warnings.simplefilter("always")
-            before = torch.cuda.get_sync_debug_mode()
-            torch.cuda.set_sync_debug_mode(max(1, before))
-            try:
-                told = self._body(moved, places, self.tally.take)
-            finally:
-                torch.cuda.set_sync_debug_mode(before)
-        waiting = [warning for warning in waits if "called a synchronizing" in str(warning.message)]
-        if waiting:
-            self.reason = f"the model waits for the GPU ({Path(waiting[0].filename).name}, line {waiting[0].lineno})"
-        return told
+        return Ready(host, shape, places, layout, layout.packed(tensors, pinned=self.device.type == "cuda"))
 
     def _placed(self, host: Batch) -> tuple[Shape, Places]:
         """What is known of batches of this shape, with rooms into which this one fits, and its places."""
@@ -222,24 +220,24 @@ class Replays:
                 tensors["places", name] = found
         return tensors
 
-    def _recorded(self, host: Batch, layout: Layout, packed: UInt8[Tensor, " bytes"]) -> Program | None:
-        """The program of batches laid out like this one; None, with a reason, if it cannot be recorded."""
-        rooms = self._shapes[_kind_of(host)].rooms
-        places = Places(host, self.tally.stacked, self.tally.planned(host), rooms)
-        bytes = packed.to(self.device, copy=True, non_blocking=True)
-        moved, graph = _moved(host, places, layout.views(bytes)), self._graph(self.device, self._living())
-        program = Program(layout, bytes, graph, self.tally)
+    def _recorded(self, ready: Ready) -> Program | None:
+        """The program of batches laid out like this one, whose shape ran before; None if it cannot be recorded."""
+        places = Places(ready.host, self.tally.stacked, self.tally.planned(ready.host), ready.shape.rooms)
+        living = self._living()
+        if living is None and self.device.type == "cuda":
+            # What was freed lies idle in torch's cache, and a program has memory of its own.
+            torch.cuda.empty_cache()
+        bytes = ready.bytes.to(self.device, copy=True, non_blocking=True)
+        moved, graph = _moved(ready.host, places, ready.layout.views(bytes)), self._graph(self.device, living)
+        program = Program(ready.layout, bytes, graph, self.tally)
         try:
             with graph.recording(), as_if_not_recorded():
                 program.told = self._body(moved, places, program.take)
-        # Whatever a model or a driver objects to: the batch runs as it did before.
+        # Whatever a model or a driver objects to, such as waiting for the GPU: the batch runs as it did before.
         except Exception as error:
-            self.reason = f"recording failed ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
+            self.reason = f"a batch cannot be recorded ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
             return None
-        if moved.asked or places.asked:
-            self.reason = f"not known beforehand: {[*moved.asked, *places.asked][0]}"
-            return None
-        return program
+        return None if moved.asked or places.asked else program
 
     def _living(self) -> Graph | None:
         """A graph that was recorded and not forgotten."""

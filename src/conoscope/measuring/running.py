@@ -69,6 +69,7 @@ class Runner:
         width = getattr(loaded.module.config.get_text_config(), "hidden_size", 0)
         self._bytes = width * loaded.module.dtype.itemsize
         self._stack = ExitStack()
+        self._before: Outcome | None = None
         on_gpu = loaded.device.type == "cuda"
         self._later = Later(tally) if on_gpu else None
         self._replays = Replays(tally, loaded.device, self._collected) if on_gpu and not tally.wants_subjects else None
@@ -92,17 +93,23 @@ class Runner:
         return f"on {name} in {dtype}: {'no attention weights are needed' if choice is None else choice}"
 
     def __call__(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Run these batches; OverflowedError if one overflows. On a GPU an outcome comes one batch late, while the next one
-        runs."""
-        before: Outcome | None = None
-        for batch in batches:
-            now = self._run(batch)
+        """Run these batches; OverflowedError if one overflows. On a GPU an outcome comes one batch late, while the next one runs:
+        that of the last batch with the next batches, or from `rest`."""
+        coming = iter(batches)
+        batch = next(coming, None)
+        while batch is not None:
+            before, self._before = self._before, self._run(batch)
+            batch = next(coming, None)
+            if batch is not None and self._replays is not None:
+                self._replays.prepare(batch)
             if before is not None:
                 yield self._told(before)
-            before = now
-            if now.arrived is None:
-                yield self._told(now)
-                before = None
+            if self._before.arrived is None:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Outcome]:
+        """The outcome of the last batch, if it has not come yet."""
+        before, self._before = self._before, None
         if before is not None:
             yield self._told(before)
 
