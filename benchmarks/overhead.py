@@ -6,7 +6,7 @@ Time is taken turn by turn in one process, in the middle of a corpus: after enou
 happens now and then (planning the samples of several batches, adding full buffers to the sums) is in the mean, not in the median.
 `start` is the mean of the first batches of a corpus, while samples fill, over the later mean; on a GPU, kernels were compiled
 before. `end_ms` is what a GPU does at the end of a corpus, however long it was. Peak memory is taken in a process of its own for
-each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` what torch took from the GPU, idle parts included.
+each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` is all that torch took, idle parts included.
 `--counts` adds what the profiler counts in a batch on a GPU: kernels, copies, waits of the CPU for the GPU, and how long the GPU
 was busy.
 

@@ -15,16 +15,19 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from architectures import tiny
+from architectures import VOCABULARY, tiny
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
+from conoscope.capture.sending import Layout
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.later import Later
 from conoscope.measuring.replay import Program, Replays
 from conoscope.measuring.running import Runner
+from conoscope.quantities import reductions
 from conoscope.results.from_sums import tables_of
 from conoscope.sums import stacked
+from conoscope.sums.drawing import Chosen
 from textbook import NAMES, of_kinds
 
 CPU = torch.device("cpu")
@@ -79,13 +82,18 @@ def tensors_of(returned: Any) -> list[Tensor]:
     return [x for x in several if isinstance(x, Tensor)]
 
 
-def batches(lengths: tuple[int, ...] = (24, 22, 27, 25), count: int = 12) -> list[Batch]:
+def batches(lengths: tuple[int, ...] = (24, 22, 27, 25), count: int = 12, left: bool = False) -> list[Batch]:
+    """Batches of two widths, no two of the same tokens, names or labels."""
     found = []
     for number in range(count):
         batch = of_kinds(lengths, extra=2 * (number % 2))
+        ids, real = batch.inputs["input_ids"], batch.real
+        moved = torch.where(real, 5 + (ids - 5 + 17 * number) % (VOCABULARY - 5), ids)
         ids = tuple(f"{number} {row}" for row in range(len(lengths)))
         label = torch.tensor([(row + number) % 3 for row in range(len(lengths))])
-        found.append(replace(batch, ids=ids, label=label, classes=3, place=batch.place + len(lengths) * number))
+        place = batch.place + len(lengths) * number
+        inputs = {**batch.inputs, "input_ids": moved}
+        found.append(replace(batch, inputs=inputs, ids=ids, label=label, classes=3, place=place))
     return found
 
 
@@ -125,8 +133,10 @@ def assert_equal(found: dict[str, pd.DataFrame], expected: dict[str, pd.DataFram
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of texts of each batch that was replayed; sums stay where they are, as on a GPU."""
+    """The number of texts of each batch that was replayed. As on a GPU, sums stay where they are, and no sentence is computed
+    once more because of its numbers."""
     monkeypatch.setattr(stacked, "HELD", 0)
+    monkeypatch.setattr(reductions, "CLOSE", -1.0)
     replayed: list[int] = []
     run = Program.run
 
@@ -140,10 +150,99 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "modernbert"])
 def test_replayed_batches_give_the_same_tables(name: str, runs: list[int]) -> None:
-    some = batches()
-    found, replays = measured(name, some, True)
+    found, replays = measured(name, batches(), True)
     assert replays is not None
     assert replays.reason is None
-    assert len(runs) >= 6
+    assert len(runs) == 10  # the first of each width runs operation by operation
     expected, _ = measured(name, batches(), False)
     assert_equal(found, expected)
+
+
+def test_short_texts_give_the_same_tables(runs: list[int]) -> None:
+    """Of short texts fewer tokens are drawn than of long ones: batches of one shape differ in what is sent."""
+    some = [batch for pair in zip(batches((24, 3, 27, 25)), batches((8, 3, 27, 1)), strict=True) for batch in pair][:16]
+    some = [replace(batch, ids=tuple(f"{number}/{name}" for name in batch.ids)) for number, batch in enumerate(some)]
+    found, _ = measured("bert", some, True)
+    expected, _ = measured("bert", some, False)
+    assert runs
+    assert len(runs) < len(some) - 2
+    assert_equal(found, expected)
+
+
+def test_sums_that_are_settled_on_the_way_are_not_added_to(runs: list[int]) -> None:
+    found, _ = measured("bert", batches(), True, settle=4)
+    assert 4 < len(runs) < 10
+    expected, _ = measured("bert", batches(), False)
+    assert_equal(found, expected)
+
+
+def test_samples_that_outgrow_their_rooms_are_taken_whole(runs: list[int]) -> None:
+    """One batch at a time is planned for: the first takes all, later ones ever less, until there are fewer rooms."""
+    some = batches(count=24)
+    found, replays = measured("bert", [*some[8:], *some[:8]], True, window=1)
+    expected, _ = measured("bert", [*some[8:], *some[:8]], False, window=1)
+    assert replays is not None
+    assert replays.reason is None
+    assert runs
+    assert_equal(found, expected)
+
+
+def test_rooms_follow_what_samples_take() -> None:
+    replays = Replays(Tally.for_needs(request("frequency").needs()), CPU, lambda *given: None, Tape)  # type: ignore[arg-type]
+    (need,) = (need for need in replays.tally.stacked if need.described.sample is not None)
+    rooms = []
+    for number, count in enumerate([900, 500, *[20] * 12, 100]):
+        ids = torch.ones(10, 100, dtype=torch.long)
+        batch = replace(Batch.of_ids(ids, ids.bool()), ids=tuple(f"{number} {row}" for row in range(10)))
+        at = torch.arange(count)
+        chosen = Chosen(at, at, at, torch.zeros(count, 64, dtype=torch.uint8), (4096, 1))
+        replays.tally.planned(batch)[need] = chosen
+        shape, places = replays._placed(batch)
+        assert places.of(need)[:count].equal(at)
+        rooms.append(shape.rooms.of[need])
+    assert rooms[0] == rooms[1] >= 900
+    assert 20 <= rooms[12] < 100 <= rooms[14] < 900
+
+
+def test_what_a_batch_asks_for_beyond_what_is_known_runs_unrecorded() -> None:
+    """A tape that was recorded while something was sent by itself would send it again for every batch."""
+    tally = Tally.for_needs(request("sim").needs())
+    asked: list[int] = []
+
+    def body(moved: Batch, places: Any, take: Any) -> Any:
+        asked.append(len(asked))
+        return moved.drawn(("number", len(asked)), lambda host: torch.ones(len(host.ids), dtype=torch.bool)), None
+
+    replays = Replays(tally, CPU, body, Tape)
+    some = [replace(batch, host=replace(batch)) for batch in batches(count=6)]
+    for batch in some:
+        replays(batch)
+    assert all(shape.program is None for shape in replays._shapes.values())
+
+
+def test_recording_that_fails_says_why_and_runs_the_batch(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def refuses(self: Tape) -> Iterator[None]:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+        yield
+
+    monkeypatch.setattr(Tape, "recording", refuses)
+    found, replays = measured("bert", batches(), True)
+    assert replays is not None
+    assert replays.reason == "a batch cannot be recorded (RuntimeError: operation not permitted when stream is capturing)"
+    assert not runs
+    assert_equal(found, measured("bert", batches(), False)[0])
+
+
+def test_a_layout_holds_every_tensor_at_its_place() -> None:
+    tensors = {
+        "ids": torch.randint(9, (3, 5)), "mask": torch.rand(7) > 0.5, ("input", "x"): torch.rand(2, 3), "none": torch.zeros(0, 4)
+    }  # fmt: skip
+    layout = Layout.of(tensors)
+    views = layout.views(layout.packed(tensors, pinned=False))
+    assert views.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert views[name].equal(tensor)
+        assert views[name].dtype == tensor.dtype
+    assert layout == Layout.of({name: torch.zeros_like(tensor) for name, tensor in tensors.items()})
+    assert layout != Layout.of({**tensors, "ids": torch.zeros(3, 6, dtype=torch.long)})
