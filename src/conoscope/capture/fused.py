@@ -59,8 +59,8 @@ def try_vectors(value: Float[Tensor, "b h t e"], batch: Batch) -> None:
     """Run the kernels of vectors once, on a few tokens, if they are to be used."""
     if runs_on(value.device, value.dtype):
         with _tried(value.device):
-            keep = batch.real[None].float()
-            fused_vectors.vector_sums([value.transpose(1, 2)], keep, keep[0], torch.zeros_like(batch.numbers, dtype=torch.int32))
+            keep, bad = batch.real[None].float(), torch.zeros_like(batch.numbers, dtype=torch.int32)
+            fused_vectors.vector_sums([value.transpose(1, 2)], keep, keep.argmax(-1).int(), keep[0], bad)
 
 
 def try_attention(
@@ -73,7 +73,10 @@ def try_attention(
         columns = FusedAttention(PlainAttention(query, key, value, None, False, 1.0), batch).reduced()["columns"]
         heads, width = query.shape[1], value.shape[-1]
         if width <= fused_vectors.WIDEST:
-            fused_vectors.transformed_norms(value, torch.ones(heads, width, width, device=key.device))
+            ones = torch.ones(heads, width, heads * width, device=key.device)
+            fused_vectors.transformed_norms(value, ones[..., :width])
+            fused_vectors.head_grams(value, drawn_keys(batch), ones.flatten(0, 1))
+            fused_vectors.weighted_vectors(value, drawn_keys(batch)[0], columns[..., 0], ones)
         gram = torch.ones(len(query), columns.shape[-1], heads, heads, device=key.device)
         fused_vectors.summed_norms(columns, gram, batch.real.float())
     return failure()
