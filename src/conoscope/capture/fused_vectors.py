@@ -16,8 +16,6 @@ MOST_TOKENS = 16
 """Of how many tokens at most: the differences to the first vector may cancel within a block."""
 MOST_WARPS = 32
 """How many warps a program has at most."""
-STAGES = 1
-"""How many blocks of tokens are on their way from memory at once."""
 COLUMNS = 64
 """How many coordinates a program sums of a site without heads, where no site has heads."""
 WIDEST = 128
@@ -74,7 +72,7 @@ def vector_sums(
         kernels.vector_sums, (parts.bit_count(), rows, 1),
         (*padded, keep, first, real, lengths, whole, totals, spreads, bad),
         (*strides, rows, tokens, heads, width, parts),
-        MASKS=masks, BH=block.heads, BE=block.width, BT=block.tokens, STAGES=STAGES, num_warps=block.warps,
+        MASKS=masks, BH=block.heads, BE=block.width, BT=block.tokens, num_warps=block.warps,
     )  # fmt: skip
     return VectorSums(lengths, whole, totals, spreads)
 

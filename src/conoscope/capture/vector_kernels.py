@@ -34,12 +34,19 @@ def _site(
 
 
 @triton.jit
+def _block(text, inside, begin, T, st, BT: tl.constexpr):
+    """The vectors of some tokens, by head."""
+    t = begin + tl.arange(0, BT)[:, None, None]
+    return tl.load(text[None, :, :] + t.to(tl.int64) * st, mask=(t < T) & inside[None, :, :], other=0.0)
+
+
+@triton.jit
 def vector_sums(
     X0, X1, X2, X3, X4, X5, X6, X7, KEEP, FIRST, REAL, LENGTHS, WHOLE, TOTALS, SPREADS, BAD,
     b0, t0, h0, e0, b1, t1, h1, e1, b2, t2, h2, e2, b3, t3, h3, e3,
     b4, t4, h4, e4, b5, t5, h5, e5, b6, t6, h6, e6, b7, t7, h7, e7,
     B, T, H, E, PARTS,
-    MASKS: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr, BT: tl.constexpr, STAGES: tl.constexpr,
+    MASKS: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
     """Of one text at one site: the norms of its vectors, by head and whole; a flag if one of a real token is not finite; and of
     the tokens that one mask keeps the sums of x / ‖x‖ by head, of x / ‖x‖ of whole vectors and of x, and Σ‖x - mean‖² by head.
@@ -84,11 +91,13 @@ def vector_sums(
     spread = tl.zeros([BH, BE], tl.float32)
     count = 0.0
     bad = tl.zeros([BT], tl.int32)
-    for begin in tl.range(0, T, BT, num_stages=STAGES):
+    coming = _block(text, inside, 0, T, st, BT)
+    for begin in range(0, T, BT):
         t = begin + tl.arange(0, BT)
         there = t < T
-        at = t[:, None, None].to(tl.int64) * st
-        v = tl.load(text[None, :, :] + at, mask=there[:, None, None] & inside[None, :, :], other=0.0).to(tl.float32)
+        v = coming.to(tl.float32)
+        # Read while this block is summed.
+        coming = _block(text, inside, begin + BT, T, st, BT)
         squares = tl.sum(v * v, 2)
         by_head, of_all = tl.sqrt(squares), tl.sqrt(tl.sum(squares, 1))
         if stores:
@@ -100,13 +109,17 @@ def vector_sums(
         if summed:
             keep = tl.load(keeps + t, mask=there, other=0.0)
             kept = (keep > 0)[:, None, None]
-            v = tl.where(kept, v, 0.0)
+            new = tl.sum(keep, 0)
+            if new < BT:
+                v = tl.where(kept, v, 0.0)
             units += tl.sum(v * (1.0 / tl.maximum(by_head, tiny))[:, :, None], 0)
             whole += tl.sum(v * (1.0 / tl.maximum(of_all, tiny))[:, None, None], 0)
             total += tl.sum(v, 0)
-            apart = tl.where(kept, v - first[None, :, :] - mean[None, :, :], 0.0)
+            apart = v - first[None, :, :] - mean[None, :, :]
+            if new < BT:
+                apart = tl.where(kept, apart, 0.0)
             step = tl.sum(apart, 0)
-            count += tl.sum(keep, 0)
+            count += new
             share = 1.0 / tl.maximum(count, 1.0)
             mean += step * share
             spread += tl.sum(apart * apart, 0) - step * step * share
