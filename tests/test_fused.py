@@ -74,11 +74,12 @@ def attention(batch: Batch, mask: str, groups: int = 4, width: int = 8, dtype: t
     return PlainAttention(*(x.to(DEVICE, dtype) for x in (query, key, value)), hidden, causal, 2.0 / math.sqrt(width))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("groups", [4, 2])
 @pytest.mark.parametrize("mask", MASKS)
-def test_every_reduction_equals_that_of_whole_weights(mask: str, groups: int) -> None:
+def test_every_reduction_equals_that_of_whole_weights(mask: str, groups: int, dtype: torch.dtype) -> None:
     batch = a_batch()
-    plain = attention(batch, mask, groups)
+    plain = attention(batch, mask, groups, dtype=dtype)
     found = fused.FusedAttention(plain, batch).reduced()
     exact = replace(plain, **{name: getattr(plain, name).double() for name in ("query", "key", "value")})
     _, expected = exact.attend(REDUCTIONS, batch)
