@@ -10,12 +10,14 @@ from torch import Tensor
 
 from conoscope.capture.launching import launch
 
-TILE = 8192
-"""How many numbers of some tokens' vectors a program holds at once."""
-MOST_TOKENS = 16
-"""Of how many tokens at most: the differences to the first vector may cancel within a block."""
-MOST_WARPS = 32
-"""How many warps a program has at most."""
+TOGETHER = 4
+"""How many tokens' vectors a program sums at once, at most; their differences to the first vector may cancel."""
+HELD = 32
+"""How many numbers of those vectors a thread holds, if it need not hold more."""
+READ = 16
+"""How many bytes a thread reads at once."""
+MOST_WARPS = 16
+"""How many warps a program has at most, so that a thread has 128 registers."""
 COLUMNS = 64
 """How many coordinates a program sums of a site without heads, where no site has heads."""
 WIDEST = 128
@@ -67,7 +69,7 @@ def vector_sums(
     padded = [*sites, *[sites[0]] * (SITES - count)]
     strides = [stride for x in padded for stride in x.stride()]
     parts = _parts(wanted, count, masks)
-    block = Block.of(heads, width)
+    block = Block.of(heads, width, sites[0].element_size())
     launch(
         kernels.vector_sums, (parts.bit_count(), rows, 1),
         (*padded, keep, first, real, lengths, whole, totals, spreads, bad),
@@ -87,11 +89,11 @@ class Block:
     warps: int
 
     @classmethod
-    def of(cls, heads: int, width: int) -> "Block":
-        """A thread has eight numbers of a token's vector, if it can: as many as it reads at once in half precision."""
+    def of(cls, heads: int, width: int, size: int) -> "Block":
+        """As many warps as read a token's vector at once; `size`: bytes of a number."""
         heads, width = power_of_two(heads), power_of_two(width)
-        whole = heads * width
-        return cls(heads, width, max(1, min(MOST_TOKENS, TILE // whole)), min(MOST_WARPS, max(1, whole // (8 * 32))))
+        warps = min(MOST_WARPS, max(1, heads * width * size // (READ * 32)))
+        return cls(heads, width, min(TOGETHER, max(1, HELD * 32 * warps // (heads * width))), warps)
 
 
 def _parts(wanted: int, sites: int, masks: int) -> int:

@@ -13,7 +13,8 @@ MOST = 4096
 ALIGNED = 16
 """Triton compiles loads of so many bytes at once for a tensor that begins at a multiple of them."""
 
-_COMPILED: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
+_COMPILED: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...], Any]] = {}
+"""Compiled kernels and their constants by key; and the kernel itself, so that no other can get its id."""
 
 
 def launch(
@@ -28,7 +29,7 @@ def launch(
     key = (id(kernel), device, kinds, *numbers, *constants.values())
     known = _COMPILED.get(key)
     if known is not None:
-        compiled, last = known
+        compiled, last, _ = known
         compiled[grid](*tensors, *numbers, *last)
         return
     compiled = kernel[grid](*tensors, *numbers, **constants)
@@ -36,4 +37,4 @@ def launch(
         if len(_COMPILED) >= MOST:
             _COMPILED.clear()
         names = kernel.arg_names[len(tensors) + len(numbers) :]
-        _COMPILED[key] = compiled, tuple(constants[name] for name in names)
+        _COMPILED[key] = compiled, tuple(constants[name] for name in names), kernel
