@@ -74,11 +74,12 @@ def attention(batch: Batch, mask: str, groups: int = 4, width: int = 8, dtype: t
     return PlainAttention(*(x.to(DEVICE, dtype) for x in (query, key, value)), hidden, causal, 2.0 / math.sqrt(width))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("groups", [4, 2])
 @pytest.mark.parametrize("mask", MASKS)
-def test_every_reduction_equals_that_of_whole_weights(mask: str, groups: int) -> None:
+def test_every_reduction_equals_that_of_whole_weights(mask: str, groups: int, dtype: torch.dtype) -> None:
     batch = a_batch()
-    plain = attention(batch, mask, groups)
+    plain = attention(batch, mask, groups, dtype=dtype)
     found = fused.FusedAttention(plain, batch).reduced()
     exact = replace(plain, **{name: getattr(plain, name).double() for name in ("query", "key", "value")})
     _, expected = exact.attend(REDUCTIONS, batch)
@@ -151,7 +152,6 @@ def sites(batch: Batch, dtype: torch.dtype) -> dict[str, Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sums_of_vectors_equal_those_by_torch(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "runs_on", lambda device, dtype: True)
-    monkeypatch.setattr(fused_vectors, "SUMMED", 64)
     batch, masks = a_batch(), {"hidden": {"content"}, "value": {"real", "content"}, "key": {"real"}, "output": {"real"}}
     vectors = sites(batch, dtype)
     found = site_sums(vectors, batch, masks)
@@ -171,6 +171,41 @@ def test_sums_of_vectors_equal_those_by_torch(dtype: torch.dtype, monkeypatch: p
             torch.testing.assert_close(got.double(), spread.nan_to_num(0.0), rtol=1e-4, atol=1e-6)
     assert found["hidden"].spreads["content"][0].sum() == 0
     assert overflows(batch).tolist() == [0] * len(LENGTHS)
+
+
+@pytest.mark.parametrize("together", [1, 8])
+def test_a_spread_is_exact_wherever_the_first_vector_is_and_zero_only_where_all_are_the_same(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first token of many models is far from all others."""
+    monkeypatch.setattr(fused, "runs_on", lambda device, dtype: True)
+    monkeypatch.setattr(fused_vectors, "TOGETHER", together)
+    batch = padded((40, 40, 40, 40)).to(DEVICE)
+    x = random(4, 40, 2, 8).to(DEVICE)
+    x[0, 0] += 3000
+    x[1] = 0.1 + 1e-6 * x[1]
+    x[2] = 1 / 3
+    x[3, 20:] = x[3, 20] + 1e4
+    spread = site_sums({"value": x}, batch, {"value": {"real"}})["value"].spreads["real"]
+    expected = (x.double() - x.double().mean(1, keepdim=True)).square().sum((1, 3))
+    torch.testing.assert_close(spread.double(), expected, rtol=3e-6, atol=0)
+    assert bool((spread[2] == 0).all())
+
+
+def test_sites_that_no_mask_sums_have_norms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "runs_on", lambda device, dtype: True)
+    batch = a_batch()
+    vectors = sites(batch, torch.float32)
+    masks = {"key": {"real"}, "output": {"content", "real"}}
+    found, alone = (
+        site_sums(vectors, batch, masks),
+        {site: site_sums({site: x}, batch, masks)[site] for site, x in vectors.items()},
+    )
+    for site, x in vectors.items():
+        torch.testing.assert_close(found[site].lengths, torch.linalg.vector_norm(x, dim=-1), rtol=1e-6, atol=1e-6)
+        assert found[site].totals.keys() == masks.get(site, set())
+        for mask, totals in found[site].totals.items():
+            torch.testing.assert_close(totals, alone[site].totals[mask], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
@@ -195,6 +230,25 @@ def test_norms_of_transformed_vectors_and_of_their_sums_equal_those_by_torch() -
     norms = summed_norms(columns.permute(0, 3, 1, 2).flatten(0, 1), by_key.flatten(0, 1)).unflatten(0, (rows, drawn))
     expected = norms.where(batch.real[:, None], 0.0).sum(-1) / batch.length
     torch.testing.assert_close(fused_vectors.summed_norms(columns, gram, batch.real.float()), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+def test_no_vector_of_a_head_is_needed_for_products_of_heads_and_for_what_a_token_gives_itself(groups: int) -> None:
+    batch, at = a_batch(), torch.tensor([[5, 0, 3], [1, 2, 3], [4, 0, 1], [2, 2, 0]], device=DEVICE)
+    tokens = batch.real.shape[1]
+    value, weight = random(4, tokens, groups, 6).to(DEVICE).transpose(1, 2), random(4, 6, 70, seed=1).to(DEVICE)
+    f = (value.repeat_interleave(4 // groups, dim=1).double() @ weight.double()).transpose(1, 2)
+    whole = weight.flatten(0, 1)
+    by_key = f[torch.arange(4)[:, None], at]
+    gram = fused_vectors.head_grams(value, at, whole @ whole.mT)
+    torch.testing.assert_close(gram.double(), by_key @ by_key.mT, rtol=1e-5, atol=1e-4)
+    own, places = (
+        torch.rand(4, 4, tokens, 3, device=DEVICE)[..., 1],
+        torch.tensor([0, 7, tokens + 3, 4 * tokens - 1], device=DEVICE),
+    )
+    expected = (f * own.transpose(1, 2)[..., None]).sum(2).flatten(0, 1)[places]
+    found = fused_vectors.weighted_vectors(value, places, own, weight)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("size", "step"), [(4, 2), (16, 16), (64, 1)])

@@ -12,14 +12,17 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def _seen(M, b, h, i, j, T, mb, mh, mi, mj, MASKED: tl.constexpr, CAUSAL: tl.constexpr):
-    """Which of the queries i may see which of the keys j."""
+def _seen(M, b, h, i, j, T, mb, mh, mi, mj, alike, MASKED: tl.constexpr, CAUSAL: tl.constexpr):
+    """Which of the queries i may see which of the keys j. `alike`: whether all queries of the text see the same keys."""
     seen = (i < T) & (j < T) & (i >= 0) & (j >= 0)
     if CAUSAL:
         seen = seen & (j <= i)
     if MASKED:
-        at = M + b.to(tl.int64) * mb + h * mh + i.to(tl.int64) * mi + j * mj
-        seen = seen & (tl.load(at, mask=seen, other=0) != 0)
+        at = M + b.to(tl.int64) * mb + h * mh + j * mj
+        if alike:
+            seen = seen & (tl.load(at, mask=(j < T) & (j >= 0), other=0) != 0)
+        else:
+            seen = seen & (tl.load(at + i.to(tl.int64) * mi, mask=seen, other=0) != 0)
     return seen
 
 
@@ -39,7 +42,7 @@ def _columns(X, at, e, T, st, se, E: tl.constexpr):
 
 @triton.jit
 def attention_rows(
-    Q, K, M, BEGIN, END, DRAWN, TOP, TOTAL, ENTROPY, BAND, COLUMNS, scale,
+    Q, K, M, BEGIN, END, ALIKE, DRAWN, TOP, TOTAL, ENTROPY, BAND, COLUMNS, scale,
     qb, qh, qt, qe, kb, kh, kt, ke, mb, mh, mi, mj, T, H, GROUP, BLOCKS, KEYS,
     E: tl.constexpr, BE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BC: tl.constexpr,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
@@ -61,8 +64,9 @@ def attention_rows(
     before = tl.full([BM], float("-inf"), tl.float32)
     own = tl.full([BM], float("-inf"), tl.float32)
     after = tl.full([BM], float("-inf"), tl.float32)
-    begin, end = 0, T
+    begin, end, alike = 0, T, False
     if MASKED:
+        alike = tl.load(ALIKE + b) != 0
         begin = tl.load(BEGIN + b * BLOCKS + block)
         end = tl.load(END + b * BLOCKS + block)
     if CAUSAL:
@@ -70,7 +74,7 @@ def attention_rows(
     for n in range(begin, end, BN):
         j = n + tl.arange(0, BN)
         s = tl.dot(q, _columns(keys, j, e, T, kt, ke, E), input_precision=PRECISION) * scale
-        seen = _seen(M, b, h, i[:, None], j[None, :], T, mb, mh, mi, mj, MASKED, CAUSAL)
+        seen = _seen(M, b, h, i[:, None], j[None, :], T, mb, mh, mi, mj, alike, MASKED, CAUSAL)
         s = tl.where(seen, s, float("-inf"))
         if (n <= block * BM + BM) & (n + BN >= block * BM):
             before = tl.maximum(before, tl.max(tl.where(j[None, :] == i[:, None] - 1, s, float("-inf")), 1))
@@ -99,54 +103,43 @@ def attention_rows(
         c = first + tl.arange(0, BC)
         drawn = tl.load(DRAWN + b.to(tl.int64) * KEYS + c, mask=c < KEYS, other=-1).to(tl.int32)
         s = tl.dot(q, _columns(keys, drawn, e, T, kt, ke, E), input_precision=PRECISION) * scale
-        seen = there[:, None] & _seen(M, b, h, i[:, None], drawn[None, :], T, mb, mh, mi, mj, MASKED, CAUSAL)
+        seen = there[:, None] & _seen(M, b, h, i[:, None], drawn[None, :], T, mb, mh, mi, mj, alike, MASKED, CAUSAL)
         weight = tl.where(seen, tl.exp2((s - top[:, None]) * LOG2E) / z[:, None], 0.0)
-        tl.store(COLUMNS + at[:, None] * KEYS + c[None, :], weight, mask=(i[:, None] < T) & (c[None, :] < KEYS))
-
-
-@triton.jit
-def _pairs(
-    queries, k, M, top, total, asking, AT, step, j, e, b, h, scale, qt, qe, mb, mh, mi, mj, T,
-    E: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    MASKED: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """The weight of each of BN keys j from one query, whose place is at AT + step · j; 0 from a query that does not ask or is
-    not there.
-
-    Of a product of blocks as large as those of `attention_rows` (so that its numbers are the same, and no weight is above 1)
-    the diagonal is taken.
-    """
-    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
-    i = tl.load(AT + (tl.min(j, 0) + rows) * step, mask=(rows < BN) & (tl.min(j, 0) + rows < T), other=-1).to(tl.int32)
-    there = (i >= 0) & (i < T)
-    s = tl.dot(_rows(queries, i, e, T, qt, qe, E), k, input_precision=PRECISION) * scale
-    asks = tl.load(asking + i, mask=there, other=0.0) > 0
-    seen = asks[:, None] & _seen(M, b, h, i[:, None], j[None, :], T, mb, mh, mi, mj, MASKED, CAUSAL)
-    seen = seen & (rows[:, None] == columns[None, :])
-    apart = s - tl.load(top + i, mask=there, other=0.0)[:, None]
-    share = 1.0 / tl.load(total + i, mask=there, other=1.0)
-    return tl.sum(tl.where(seen, tl.exp2(apart * LOG2E) * share[:, None], 0.0), 0)
+        into = COLUMNS + (bh.to(tl.int64) * KEYS + c[None, :]) * T + i[:, None]
+        tl.store(into, weight, mask=(i[:, None] < T) & (c[None, :] < KEYS))
 
 
 @triton.jit
 def attention_keys(
-    Q, K, M, BEGIN, END, ASKING, CLASSIFYING, SAMPLED, TOP, TOTAL, RECEIVED, ROW, PAIRED, scale,
+    Q, K, M, BEGIN, END, ALIKE, ASKING, CLASSIFYING, SAMPLED, TOP, TOTAL, RECEIVED, ROW, PAIRED, scale,
     qb, qh, qt, qe, kb, kh, kt, ke, mb, mh, mi, mj, T, H, GROUP, BLOCKS,
     E: tl.constexpr, BE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    MASKED: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
+    MASKED: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr, AXIS: tl.constexpr,
 ):  # fmt: skip
     """Of a block of keys: the sums of their weights over the real queries and over the separator queries, the weights of the
     classifying token's query, and the weight of each key from the query that is sampled for it. Queries that do not ask (padding)
-    give nothing."""
+    give nothing.
+
+    Blocks are those of `attention_rows`, so that products are rounded in the same way and no weight is above 1. Queries lie along
+    `AXIS`: sums over 1 take a fraction of the time of those over 0, but "tf32x3" would add its products in another order.
+    """
     block, bh = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS
     b, h = bh // H, bh % H
     j, e = block * BN + tl.arange(0, BN), tl.arange(0, BE)
     queries = Q + b.to(tl.int64) * qb + h * qh
-    k = _columns(K + b.to(tl.int64) * kb + (h // GROUP) * kh, j, e, T, kt, ke, E)
+    keys = K + b.to(tl.int64) * kb + (h // GROUP) * kh
+    k = _rows(keys, j, e, T, kt, ke, E) if AXIS == 1 else _columns(keys, j, e, T, kt, ke, E)
+    classifying = tl.load(CLASSIFYING + b).to(tl.int32)
+    sampled = tl.load(SAMPLED + b.to(tl.int64) * T + j, mask=j < T, other=-1).to(tl.int32)
+    asking = ASKING + b.to(tl.int64) * 2 * T
+    j_along, sampled = tl.expand_dims(j, AXIS), tl.expand_dims(sampled, AXIS)
     all = tl.zeros([BN], tl.float32)
+    paired = tl.zeros([BN], tl.float32)
     separators = tl.zeros([BN], tl.float32)
-    begin, end = 0, T
+    row = tl.zeros([BN], tl.float32)
+    begin, end, alike = 0, T, False
     if MASKED:
+        alike = tl.load(ALIKE + b) != 0
         begin = tl.load(BEGIN + b * BLOCKS + block)
         end = tl.load(END + b * BLOCKS + block)
     if CAUSAL:
@@ -154,26 +147,25 @@ def attention_keys(
     sums = (b.to(tl.int64) * H + h) * T
     for m in range(begin, end, BM):
         i = m + tl.arange(0, BM)
-        s = tl.dot(_rows(queries, i, e, T, qt, qe, E), k, input_precision=PRECISION) * scale
-        top = tl.load(TOP + sums + i, mask=i < T, other=0.0)
-        share = 1.0 / tl.load(TOTAL + sums + i, mask=i < T, other=1.0)
-        real = tl.load(ASKING + b.to(tl.int64) * 2 * T + i, mask=i < T, other=0.0)
-        separator = tl.load(ASKING + b.to(tl.int64) * 2 * T + T + i, mask=i < T, other=0.0)
-        seen = (real[:, None] > 0) & _seen(M, b, h, i[:, None], j[None, :], T, mb, mh, mi, mj, MASKED, CAUSAL)
-        p = tl.where(seen, tl.exp2((s - top[:, None]) * LOG2E) * share[:, None], 0.0)
-        all += tl.sum(p, 0)
+        along = tl.expand_dims(i, 1 - AXIS)
+        if AXIS == 1:
+            s = tl.dot(k, _columns(queries, i, e, T, qt, qe, E), input_precision=PRECISION) * scale
+        else:
+            s = tl.dot(_rows(queries, i, e, T, qt, qe, E), k, input_precision=PRECISION) * scale
+        top = tl.expand_dims(tl.load(TOP + sums + i, mask=i < T, other=0.0), 1 - AXIS)
+        share = tl.expand_dims(1.0 / tl.load(TOTAL + sums + i, mask=i < T, other=1.0), 1 - AXIS)
+        seen = tl.expand_dims(tl.load(asking + i, mask=i < T, other=0.0) > 0, 1 - AXIS)
+        if MASKED or CAUSAL:
+            seen = seen & _seen(M, b, h, along, j_along, T, mb, mh, mi, mj, alike, MASKED, CAUSAL)
+        p = tl.where(seen, tl.exp2((s - top) * LOG2E) * share, 0.0)
+        all += tl.sum(p, AXIS)
+        paired += tl.sum(tl.where(along == sampled, p, 0.0), AXIS)
+        if (classifying >= m) & (classifying < m + BM):
+            row += tl.sum(tl.where(along == classifying, p, 0.0), AXIS)
+        separator = tl.load(asking + T + i, mask=i < T, other=0.0)
         if tl.max(separator, 0) > 0:
-            separators += tl.sum(p * separator[:, None], 0)
+            separators += tl.sum(p * tl.expand_dims(separator, 1 - AXIS), AXIS)
     tl.store(RECEIVED + 2 * sums + j, all, mask=j < T)
     tl.store(RECEIVED + 2 * sums + T + j, separators, mask=j < T)
-    asking = ASKING + b.to(tl.int64) * 2 * T
-    row = _pairs(
-        queries, k, M, TOP + sums, TOTAL + sums, asking, CLASSIFYING + b, 0, j, e, b, h, scale, qt, qe, mb, mh, mi, mj, T,
-        E, BM, BN, MASKED, CAUSAL, PRECISION,
-    )  # fmt: skip
-    paired = _pairs(
-        queries, k, M, TOP + sums, TOTAL + sums, asking, SAMPLED + b.to(tl.int64) * T, 1, j, e, b, h, scale,
-        qt, qe, mb, mh, mi, mj, T, E, BM, BN, MASKED, CAUSAL, PRECISION,
-    )  # fmt: skip
     tl.store(ROW + sums + j, row, mask=j < T)
     tl.store(PAIRED + sums + j, paired, mask=j < T)

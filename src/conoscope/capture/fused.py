@@ -20,6 +20,7 @@ from conoscope.capture import fused_vectors
 from conoscope.capture.batch import Batch
 from conoscope.capture.draws import drawn_keys, drawn_queries
 from conoscope.capture.fused_vectors import power_of_two
+from conoscope.capture.launching import launch
 from conoscope.capture.reductions import asking_queries
 from conoscope.capture.softmax import PlainAttention
 
@@ -59,8 +60,8 @@ def try_vectors(value: Float[Tensor, "b h t e"], batch: Batch) -> None:
     """Run the kernels of vectors once, on a few tokens, if they are to be used."""
     if runs_on(value.device, value.dtype):
         with _tried(value.device):
-            keep = batch.real[None].float()
-            fused_vectors.vector_sums([value.transpose(1, 2)], keep, keep[0], torch.zeros_like(batch.numbers, dtype=torch.int32))
+            keep, bad = batch.real[None].float(), torch.zeros_like(batch.numbers, dtype=torch.int32)
+            fused_vectors.vector_sums([value.transpose(1, 2)], keep, keep.argmax(-1).int(), keep[0], bad)
 
 
 def try_attention(
@@ -73,7 +74,10 @@ def try_attention(
         columns = FusedAttention(PlainAttention(query, key, value, None, False, 1.0), batch).reduced()["columns"]
         heads, width = query.shape[1], value.shape[-1]
         if width <= fused_vectors.WIDEST:
-            fused_vectors.transformed_norms(value, torch.ones(heads, width, width, device=key.device))
+            ones = torch.ones(heads, width, heads * width, device=key.device)
+            fused_vectors.transformed_norms(value, ones[..., :width])
+            fused_vectors.head_grams(value, drawn_keys(batch), ones.flatten(0, 1))
+            fused_vectors.weighted_vectors(value, drawn_keys(batch)[0], columns[..., 0], ones)
         gram = torch.ones(len(query), columns.shape[-1], heads, heads, device=key.device)
         fused_vectors.summed_norms(columns, gram, batch.real.float())
     return failure()
@@ -90,15 +94,16 @@ def _precision(dtype: torch.dtype) -> str:
 
 @dataclass(frozen=True)
 class Blocks:
-    """How many queries and keys a program takes at once; at least as many queries."""
+    """How many queries and keys a program takes at once, at least as many queries; and by how many warps."""
 
     queries: int
     keys: int
+    warps: int = 4
 
     @classmethod
     def of(cls, width: int, dtype: torch.dtype) -> "Blocks":
         """Fewer for wide heads and in single precision, so that they fit into the shared memory of most GPUs."""
-        sizes = ((64, 64), (32, 32), (32, 16)) if dtype == torch.float32 else ((128, 64), (64, 64), (64, 32))
+        sizes = ((64, 64, 8), (32, 32, 4), (32, 16, 4)) if dtype == torch.float32 else ((128, 64, 8), (64, 64, 4), (64, 32, 4))
         return cls(*sizes[0 if width <= 64 else 1 if width <= 128 else 2])
 
 
@@ -119,43 +124,46 @@ class FusedAttention:
         single: dict[str, Any] = {"dtype": torch.float32, "device": query.device}
         top, total, entropy, row, paired = (torch.empty(rows, heads, tokens, **single) for _ in range(5))
         band = torch.empty(rows, heads, tokens, 3, **single)
-        columns = torch.empty(rows, heads, tokens, drawn.shape[1], **single)
+        columns = torch.empty(rows, heads, drawn.shape[1], tokens, **single)
         received = torch.empty(rows, heads, 2, tokens, **single)
         seen, strides = (top, (0, 0, 0, 0)) if mask is None else (mask.view(torch.uint8), _strides(mask))
         shared = (*query.stride(), *key.stride(), *strides, tokens, heads, heads // key.shape[1])
         sizes = {"E": width, "BE": max(16, power_of_two(width)), "BM": blocks.queries, "BN": blocks.keys}
         flags = {"MASKED": mask is not None, "CAUSAL": self.plain.causal, "PRECISION": _precision(query.dtype)}
-        options = {**sizes, **flags, "num_warps": 4, "num_stages": 2}
+        options = {**sizes, **flags, "num_warps": blocks.warps, "num_stages": 2}
         by_query, by_key = -(-tokens // blocks.queries), -(-tokens // blocks.keys)
-        ranges = self._ranges(blocks) if mask is not None else (drawn, drawn, drawn, drawn)
-        kernels.attention_rows[(by_query * rows * heads,)](
-            query, key, seen, *ranges[:2], drawn, top, total, entropy, band, columns, self.plain.scale,
-            *shared, by_query, drawn.shape[1], BC=16, **options,
+        alike, *ranges = self._ranges(blocks) if mask is not None else [drawn] * 5
+        launch(
+            kernels.attention_rows, (by_query * rows * heads, 1, 1),
+            (query, key, seen, *ranges[:2], alike, drawn, top, total, entropy, band, columns),
+            (self.plain.scale, *shared, by_query, drawn.shape[1]), BC=16, **options,
         )  # fmt: skip
-        kernels.attention_keys[(by_key * rows * heads,)](
-            query, key, seen, *ranges[2:], asking_queries(self.batch), self.batch.cls, drawn_queries(self.batch), top, total,
-            received, row, paired, self.plain.scale, *shared, by_key, **options,
+        launch(
+            kernels.attention_keys, (by_key * rows * heads, 1, 1),
+            (query, key, seen, *ranges[2:], alike, asking_queries(self.batch), self.batch.cls, drawn_queries(self.batch),
+             top, total, received, row, paired),
+            (self.plain.scale, *shared, by_key), AXIS=0 if query.dtype == torch.float32 else 1, **options,
         )  # fmt: skip
         return {
-            "entropy": entropy, "band": band, "columns": columns, "received": received, "classifying": row, "paired": paired,
+            "entropy": entropy, "band": band, "columns": columns.mT, "received": received, "classifying": row, "paired": paired,
         }  # fmt: skip
 
-    def _ranges(self, blocks: Blocks) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """From which to which key each block of queries sees, and by which queries each block of keys is seen; once for a
-        mask."""
+    def _ranges(self, blocks: Blocks) -> list[Tensor]:
+        """Of which texts all queries see the same keys; from which to which key each block of queries sees, and by which queries
+        each block of keys is seen. Once for a mask."""
         mask = self.plain.mask
         assert mask is not None
 
-        def compute() -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
+        def compute() -> tuple[Tensor, list[Tensor]]:
             any_head = mask.any(1) if mask.shape[1] > 1 else mask[:, 0]
             keys = block_ranges(any_head, blocks.queries, blocks.keys)
             queries = block_ranges(any_head.mT, blocks.keys, blocks.queries)
             rows = len(self.plain.query)
-            expanded = tuple(x.expand(rows, -1).contiguous() for x in (*keys, *queries))
+            alike = (mask == mask[:, :, :1]).flatten(1).all(1, keepdim=True).int()
             # Keeps the mask alive, so that no other mask can get its id.
-            return mask, expanded  # type: ignore[return-value]
+            return mask, [x.expand(rows, -1).contiguous() for x in (alike, *keys, *queries)]
 
-        known: tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]] = self.batch.memo(("ranges", id(mask), blocks), compute)
+        known: tuple[Tensor, list[Tensor]] = self.batch.memo(("ranges", id(mask), blocks), compute)
         return known[1]
 
 

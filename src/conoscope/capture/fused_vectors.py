@@ -8,12 +8,24 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-TILE, SUMMED = 4096, 2048
-"""How many numbers of some tokens' vectors a program holds at once: of whole vectors, and of those that it sums."""
+from conoscope.capture.launching import launch
+
+TOGETHER = 4
+"""How many tokens' vectors a program sums at once, at most; their differences to the first vector may cancel."""
+HELD = 32
+"""How many numbers of those vectors a thread holds, if it need not hold more."""
+READ = 16
+"""How many bytes a thread reads at once."""
+MOST_WARPS = 16
+"""How many warps a program has at most, so that a thread has 128 registers."""
 COLUMNS = 64
 """How many coordinates a program sums of a site without heads, where no site has heads."""
 WIDEST = 128
 """The widest head whose Gram matrix fits a program of `transformed_norms`."""
+WHOLE = 1024
+"""The widest W_O of all heads whose product with itself is kept for each layer: as large as a square weight matrix."""
+TOKENS, QUERIES = 64, 64
+"""How many tokens a program transforms, and of how many queries it takes the weights at once."""
 SITES = 8
 """How many sites one launch reads."""
 
@@ -37,12 +49,14 @@ class VectorSums:
 def vector_sums(
     sites: Sequence[Float[Tensor, "b t h e"]],
     keep: Float[Tensor, "m b t"],
+    first: Int[Tensor, "m b"],
     real: Float[Tensor, "b t"],
     bad: Int[Tensor, " b"],
     wanted: int | None = None,
 ) -> VectorSums:
-    """The sums of up to SITES sites of one shape and precision. `wanted`: a bit for each pair of site and mask, masks first; all
-    if None. `bad` is set to 1 for texts that have a vector whose norm is not finite."""
+    """The sums of up to SITES sites of one shape and precision. `first`: the first token that each mask keeps. `wanted`: a bit
+    for each pair of site and mask, masks first; all if None. `bad` is set to 1 for texts that have a vector whose norm is not
+    finite."""
     from conoscope.capture import vector_kernels as kernels
 
     (rows, tokens, heads, width), count, masks = sites[0].shape, len(sites), len(keep)
@@ -52,20 +66,43 @@ def vector_sums(
     wanted = (1 << count * masks) - 1 if wanted is None else wanted
     totals = torch.empty(wanted.bit_count(), rows, 3, heads * width, **single)
     spreads = torch.empty(wanted.bit_count(), rows, heads, **single)
-    first = keep.argmax(-1).int()
     padded = [*sites, *[sites[0]] * (SITES - count)]
     strides = [stride for x in padded for stride in x.stride()]
-    block = power_of_two(heads), power_of_two(width)
-    together = max(1, TILE // (block[0] * block[1]))
-    kernels.vector_lengths[(-(-tokens // together), rows, count)](
-        *padded, real, lengths, whole, bad, *strides, rows, tokens, heads, width,
-        BH=block[0], BE=block[1], BT=together, num_warps=4,
-    )  # fmt: skip
-    kernels.vector_sums[(heads, rows, count)](
-        *padded, keep, first, lengths, whole, totals, spreads, *strides, rows, tokens, heads, width, wanted,
-        MASKS=masks, BE=block[1], BT=max(1, SUMMED // block[1]), num_warps=4,
+    parts = _parts(wanted, count, masks)
+    block = Block.of(heads, width, sites[0].element_size())
+    launch(
+        kernels.vector_sums, (parts.bit_count(), rows, 1),
+        (*padded, keep, first, real, lengths, whole, totals, spreads, bad),
+        (*strides, rows, tokens, heads, width, parts),
+        MASKS=masks, BH=block.heads, BE=block.width, BT=block.tokens, num_warps=block.warps,
     )  # fmt: skip
     return VectorSums(lengths, whole, totals, spreads)
+
+
+@dataclass(frozen=True)
+class Block:
+    """How many heads, coordinates and tokens a program of `vector_sums` holds, and by how many warps."""
+
+    heads: int
+    width: int
+    tokens: int
+    warps: int
+
+    @classmethod
+    def of(cls, heads: int, width: int, size: int) -> "Block":
+        """As many warps as read a token's vector at once; `size`: bytes of a number."""
+        heads, width = power_of_two(heads), power_of_two(width)
+        warps = min(MOST_WARPS, max(1, heads * width * size // (READ * 32)))
+        return cls(heads, width, min(TOGETHER, max(1, HELD * 32 * warps // (heads * width))), warps)
+
+
+def _parts(wanted: int, sites: int, masks: int) -> int:
+    """The bits of `vector_sums`: those that are wanted of each site, and one more where none is."""
+    parts = 0
+    for site in range(sites):
+        asked = (wanted >> site * masks) & ((1 << masks) - 1)
+        parts |= (asked or 1 << masks) << site * (masks + 1)
+    return parts
 
 
 def summed_norms(
@@ -76,9 +113,10 @@ def summed_norms(
 
     rows, heads, tokens, keys = weights.shape
     norms = torch.empty(rows, keys, dtype=torch.float32, device=weights.device)
-    kernels.summed_norms[(keys, rows)](
-        weights, gram.contiguous(), real, norms, tokens, heads, keys, BH=max(16, power_of_two(heads)), BI=32, num_warps=4
-    )
+    launch(
+        kernels.summed_norms, (keys, rows, 1), (weights, gram.contiguous(), real, norms),
+        (*weights.stride(), tokens, heads, keys), BH=max(16, power_of_two(heads)), BI=QUERIES, num_warps=4,
+    )  # fmt: skip
     return norms
 
 
@@ -86,10 +124,48 @@ def transformed_norms(value: Float[Tensor, "b g t e"], gram: Float[Tensor, "h e 
     """‖v W_O‖ of every token and head, from W_O W_Oᵀ of each head."""
     from conoscope.capture import vector_kernels as kernels
 
-    (rows, groups, tokens, width), heads, block = value.shape, len(gram), 64
+    (rows, groups, tokens, width), heads = value.shape, len(gram)
     norms = torch.empty(rows, heads, tokens, dtype=torch.float32, device=value.device)
-    kernels.transformed_norms[(-(-tokens // block) * rows * heads,)](
-        value, gram.contiguous(), norms, *value.stride(), tokens, heads, heads // groups,
-        E=width, BE=max(16, power_of_two(width)), BM=block, PRECISION="tf32x3", num_warps=4,
+    launch(
+        kernels.transformed_norms, (-(-tokens // TOKENS) * rows * heads, 1, 1), (value, gram.contiguous(), norms),
+        (*value.stride(), tokens, heads, heads // groups),
+        E=width, BE=max(16, power_of_two(width)), BM=TOKENS, PRECISION="tf32x3", num_warps=4,
     )  # fmt: skip
     return norms
+
+
+def head_grams(
+    value: Float[Tensor, "b g t e"], at: Int[Tensor, "b k"], products: Float[Tensor, "he he"]
+) -> Float[Tensor, "b k h h"]:
+    """f_h · f_g of some tokens and each two heads, f = v W_O, from the product of W_O of all heads with itself."""
+    from conoscope.capture import vector_kernels as kernels
+
+    (rows, keys), groups, width = at.shape, value.shape[1], value.shape[-1]
+    heads = len(products) // width
+    gram = torch.empty(rows, keys, heads, heads, dtype=torch.float32, device=value.device)
+    launch(
+        kernels.head_grams, (-(-rows * keys // TOKENS), heads * heads, 1),
+        (value, at.contiguous(), products.contiguous(), gram),
+        (*value.stride(), rows * keys, keys, heads, heads // groups),
+        E=width, BE=max(16, power_of_two(width)), BN=TOKENS, PRECISION="tf32x3", num_warps=4,
+    )  # fmt: skip
+    return gram
+
+
+def weighted_vectors(
+    value: Float[Tensor, "b g t e"], at: Int[Tensor, " n"], weights: Float[Tensor, "b h t"], projection: Float[Tensor, "h e d"]
+) -> Float[Tensor, "n d"]:
+    """Σ_h α_h v_h W_O of some tokens, given as flat indices in the batch, from their weights by head."""
+    from conoscope.capture import vector_kernels as kernels
+
+    (groups, tokens, width), (heads, _, outside) = value.shape[1:], projection.shape
+    sums = torch.empty(len(at), outside, dtype=torch.float32, device=value.device)
+    if not len(at):
+        return sums
+    launch(
+        kernels.weighted_vectors, (-(-len(at) // TOKENS), -(-outside // TOKENS), 1),
+        (value, at.contiguous(), weights, projection.contiguous(), sums),
+        (*value.stride(), *weights.stride(), len(at), tokens, heads, heads // groups, outside),
+        E=width, BE=max(16, power_of_two(width)), BN=TOKENS, BD=TOKENS, PRECISION="tf32x3", num_warps=4,
+    )  # fmt: skip
+    return sums

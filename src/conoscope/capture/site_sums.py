@@ -61,10 +61,11 @@ def _together(
 ) -> dict[str, SiteSums]:
     wanted = tuple(sorted({mask for name in names for mask in masks.get(name, ())})) or ("real",)
     keep = batch.memo(("keep", wanted), lambda: torch.stack([mask_of(batch, mask) for mask in wanted]).float())
+    first = batch.memo(("first", wanted), lambda: keep.argmax(-1).int())
     real = batch.memo(("keep", "real"), lambda: batch.real.float())
     asked = [[mask in masks.get(name, ()) for mask in wanted] for name in names]
     bits = sum(is_asked << at for at, is_asked in enumerate(chain.from_iterable(asked)))
-    sums = vector_sums(vectors, keep, real, overflows(batch), bits)
+    sums = vector_sums(vectors, keep, first, real, overflows(batch), bits)
     found: dict[str, SiteSums] = {}
     pairs = iter(zip(sums.totals.unbind(), sums.spreads.unbind(), strict=True))
     for place, name in enumerate(names):

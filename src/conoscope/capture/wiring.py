@@ -93,6 +93,12 @@ class Projection:
         return self.single @ self.single.mT
 
     @cached_property
+    def products(self) -> Float[Tensor, "he he"]:
+        """W_O W_Oᵀ of every two heads: f_h · f_g = v_h W_h W_gᵀ v_gᵀ; multiplied in double precision."""
+        whole = self.single.double().flatten(0, 1)
+        return (whole @ whole.mT).to(self.single.dtype)
+
+    @cached_property
     def single(self) -> Float[Tensor, "h e d"]:
         """W_O in at least single precision."""
         return at_least_single(self.weight)

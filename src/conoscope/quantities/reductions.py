@@ -6,11 +6,11 @@ from torch import Tensor
 
 from conoscope.capture import fused, fused_vectors
 from conoscope.capture.batch import Batch
-from conoscope.capture.draws import drawn_among_keys, drawn_keys, extent_of, mask_of, sampled_tokens
+from conoscope.capture.draws import drawn_among_keys, drawn_keys, drawn_places, extent_of, mask_of, sampled_tokens
 from conoscope.capture.reductions import BAND
 from conoscope.capture.trace import PooledOutput, Trace
 from conoscope.quantities.base import reduction
-from conoscope.quantities.transformed import drawn_vectors, summed_norms, transformed_norms, values_of
+from conoscope.quantities.transformed import drawn_grams, drawn_vectors, multiplies, norms_by_gram, transformed_norms, values_of
 from conoscope.sums.numeric import at_least_single
 
 CLOSE = 1e-2
@@ -160,24 +160,28 @@ def maps(trace: Trace, at: Int[Tensor, " n"]) -> Float[Tensor, "n h s s"] | None
 @reduction(weights=("columns",))
 def summed(trace: Trace) -> Float[Tensor, "b k"] | None:
     """‖Σ_h α f‖ of the sampled keys (`drawn_keys`), mean over a text's real queries."""
-    f, weights, batch = drawn_vectors(trace), trace.reduction("columns"), trace.batch
-    if f is None or weights is None:
+    weights, batch = trace.reduction("columns"), trace.batch
+    gram = None if weights is None else drawn_grams(trace)
+    if gram is None or weights is None:
         return None
-    flat = f.flatten(0, 1)
-    if fused.runs_on(f.device, weights.dtype):
-        return fused_vectors.summed_norms(weights, (flat @ flat.mT).unflatten(0, f.shape[:2]), kept(batch, "real", weights.dtype))
-    norms: Tensor = summed_norms(weights.permute(0, 3, 1, 2).flatten(0, 1), flat).unflatten(0, f.shape[:2])
+    if fused.runs_on(gram.device, weights.dtype):
+        return fused_vectors.summed_norms(weights, gram, kept(batch, "real", weights.dtype))
+    by_key = weights.permute(0, 3, 1, 2).flatten(0, 1)
+    norms: Tensor = norms_by_gram(by_key, gram.flatten(0, 1)).unflatten(0, gram.shape[:2])
     return norms.where(batch.real[:, None], 0.0).sum(-1) / batch.length
 
 
 @reduction(weights=("band",))
 def itself(trace: Trace, tokens: str) -> Float[Tensor, "n d"] | None:
     """Σ_h α_ii f_h(x_i) of all tokens, or of the drawn ones: what a token gives itself."""
-    weights, f = trace.reduction("band"), drawn_vectors(trace) if tokens == "drawn" else None
-    if weights is None or trace.projection is None:
+    weights = trace.reduction("band")
+    if weights is None or trace.projection is None or trace.value is None:
         return None
+    whole = trace.projection.single
+    if tokens == "drawn" and multiplies(trace):
+        return fused_vectors.weighted_vectors(trace.value, drawn_places(trace.batch), weights[..., BAND.index(0)], whole)
     own = weights[..., BAND.index(0)].transpose(1, 2)
-    if f is not None:
+    if tokens == "drawn" and (f := drawn_vectors(trace)) is not None:
         at = drawn_keys(trace.batch)
         by_key = own.gather(1, at[..., None].expand(-1, -1, own.shape[-1]))[:, :, None] @ f
         return by_key.flatten(0, 2)[drawn_among_keys(trace.batch)]
@@ -185,7 +189,7 @@ def itself(trace: Trace, tokens: str) -> Float[Tensor, "n d"] | None:
     if value is None:
         return None
     mine = (value * own[..., None]).flatten(0, 1)[at]
-    return mine.flatten(1) @ trace.projection.single.flatten(0, 1)
+    return mine.flatten(1) @ whole.flatten(0, 1)
 
 
 @reduction()

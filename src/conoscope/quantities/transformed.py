@@ -67,7 +67,32 @@ def drawn_vectors(trace: Trace) -> Float[Tensor, "b k h d"] | None:
     return vectors
 
 
+def drawn_grams(trace: Trace) -> Float[Tensor, "b k h h"] | None:
+    """The Gram matrix of the heads' f of each token that `drawn_keys` returns; None if the model's W_O was not found."""
+    if multiplies(trace):
+        assert trace.value is not None
+        assert trace.projection is not None
+        return fused_vectors.head_grams(trace.value, drawn_keys(trace.batch), trace.projection.products)
+    f = drawn_vectors(trace)
+    if f is None:
+        return None
+    gram: Tensor = f @ f.mT
+    return gram
+
+
+def multiplies(trace: Trace) -> bool:
+    """Whether kernels multiply values with W_O, so that no f of a head is in memory."""
+    if trace.value is None or trace.projection is None or not fused.runs_on(trace.value.device, trace.value.dtype):
+        return False
+    heads, width = trace.projection.weight.shape[:2]
+    return width <= fused_vectors.WIDEST and heads * width <= fused_vectors.WHOLE
+
+
 def summed_norms(weights: Float[Tensor, "n h i"], f: Float[Tensor, "n h d"]) -> Float[Tensor, "n i"]:
     """‖Σ_h α_h f_h‖ of n keys for each of i queries, by the Gram matrix of the heads' f of each key."""
-    gram = f @ f.mT
+    return norms_by_gram(weights, f @ f.mT)
+
+
+def norms_by_gram(weights: Float[Tensor, "n h i"], gram: Float[Tensor, "n h h"]) -> Float[Tensor, "n i"]:
+    """‖Σ_h α_h f_h‖ of n keys for each of i queries."""
     return ((gram @ weights) * weights).sum(1).clamp_min(0).sqrt()
