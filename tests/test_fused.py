@@ -152,6 +152,7 @@ def sites(batch: Batch, dtype: torch.dtype) -> dict[str, Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sums_of_vectors_equal_those_by_torch(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "runs_on", lambda device, dtype: True)
+    monkeypatch.setattr(fused_vectors, "SUMMED", 64)
     batch, masks = a_batch(), {"hidden": {"content"}, "value": {"real", "content"}, "key": {"real"}, "output": {"real"}}
     vectors = sites(batch, dtype)
     found = site_sums(vectors, batch, masks)
@@ -173,13 +174,13 @@ def test_sums_of_vectors_equal_those_by_torch(dtype: torch.dtype, monkeypatch: p
     assert overflows(batch).tolist() == [0] * len(LENGTHS)
 
 
-@pytest.mark.parametrize("together", [1, 8])
+@pytest.mark.parametrize("summed", [16, 256])
 def test_a_spread_is_exact_wherever_the_first_vector_is_and_zero_only_where_all_are_the_same(
-    together: int, monkeypatch: pytest.MonkeyPatch
+    summed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first token of many models is far from all others."""
     monkeypatch.setattr(fused, "runs_on", lambda device, dtype: True)
-    monkeypatch.setattr(fused_vectors, "TOGETHER", together)
+    monkeypatch.setattr(fused_vectors, "SUMMED", summed)
     batch = padded((40, 40, 40, 40)).to(DEVICE)
     x = random(4, 40, 2, 8).to(DEVICE)
     x[0, 0] += 3000

@@ -20,7 +20,6 @@ from conoscope.capture import fused_vectors
 from conoscope.capture.batch import Batch
 from conoscope.capture.draws import drawn_keys, drawn_queries
 from conoscope.capture.fused_vectors import power_of_two
-from conoscope.capture.launching import launch
 from conoscope.capture.reductions import asking_queries
 from conoscope.capture.softmax import PlainAttention
 
@@ -94,16 +93,15 @@ def _precision(dtype: torch.dtype) -> str:
 
 @dataclass(frozen=True)
 class Blocks:
-    """How many queries and keys a program takes at once, at least as many queries; and by how many warps."""
+    """How many queries and keys a program takes at once; at least as many queries."""
 
     queries: int
     keys: int
-    warps: int = 4
 
     @classmethod
     def of(cls, width: int, dtype: torch.dtype) -> "Blocks":
         """Fewer for wide heads and in single precision, so that they fit into the shared memory of most GPUs."""
-        sizes = ((64, 64, 8), (32, 32, 4), (32, 16, 4)) if dtype == torch.float32 else ((128, 64, 8), (64, 64, 4), (64, 32, 4))
+        sizes = ((64, 64), (32, 32), (32, 16)) if dtype == torch.float32 else ((128, 64), (64, 64), (64, 32))
         return cls(*sizes[0 if width <= 64 else 1 if width <= 128 else 2])
 
 
@@ -130,19 +128,18 @@ class FusedAttention:
         shared = (*query.stride(), *key.stride(), *strides, tokens, heads, heads // key.shape[1])
         sizes = {"E": width, "BE": max(16, power_of_two(width)), "BM": blocks.queries, "BN": blocks.keys}
         flags = {"MASKED": mask is not None, "CAUSAL": self.plain.causal, "PRECISION": _precision(query.dtype)}
-        options = {**sizes, **flags, "num_warps": blocks.warps, "num_stages": 2}
+        options = {**sizes, **flags, "num_warps": 4, "num_stages": 2}
         by_query, by_key = -(-tokens // blocks.queries), -(-tokens // blocks.keys)
         alike, *ranges = self._ranges(blocks) if mask is not None else [drawn] * 5
-        launch(
-            kernels.attention_rows, (by_query * rows * heads, 1, 1),
-            (query, key, seen, *ranges[:2], alike, drawn, top, total, entropy, band, columns),
-            (self.plain.scale, *shared, by_query, drawn.shape[1]), BC=16, **options,
+        kernels.attention_rows[(by_query * rows * heads,)](
+            query, key, seen, *ranges[:2], alike, drawn, top, total, entropy, band, columns, self.plain.scale,
+            *shared, by_query, drawn.shape[1], BC=16, **options,
         )  # fmt: skip
-        launch(
-            kernels.attention_keys, (by_key * rows * heads, 1, 1),
-            (query, key, seen, *ranges[2:], alike, asking_queries(self.batch), self.batch.cls, drawn_queries(self.batch),
-             top, total, received, row, paired),
-            (self.plain.scale, *shared, by_key), AXIS=0 if query.dtype == torch.float32 else 1, **options,
+        # Products of float32 numbers are the same on both sides only if keys lie as they did for the rows.
+        kernels.attention_keys[(by_key * rows * heads,)](
+            query, key, seen, *ranges[2:], alike, asking_queries(self.batch), self.batch.cls, drawn_queries(self.batch),
+            top, total, received, row, paired, self.plain.scale, *shared, by_key,
+            AXIS=0 if query.dtype == torch.float32 else 1, **options,
         )  # fmt: skip
         return {
             "entropy": entropy, "band": band, "columns": columns.mT, "received": received, "classifying": row, "paired": paired,

@@ -8,24 +8,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from conoscope.capture.launching import launch
-
-TOGETHER = 4
-"""How many tokens' vectors a program sums at once, at most; their differences to the first vector may cancel."""
-HELD = 32
-"""How many numbers of those vectors a thread holds, if it need not hold more."""
-READ = 16
-"""How many bytes a thread reads at once."""
-MOST_WARPS = 16
-"""How many warps a program has at most, so that a thread has 128 registers."""
+TILE, SUMMED = 4096, 2048
+"""How many numbers of some tokens' vectors a program holds at once: of whole vectors, and of those that it sums."""
+WARPS = 4
+"""How many warps sum the vectors of one head of one text."""
 COLUMNS = 64
 """How many coordinates a program sums of a site without heads, where no site has heads."""
 WIDEST = 128
 """The widest head whose Gram matrix fits a program of `transformed_norms`."""
 WHOLE = 1024
 """The widest W_O of all heads whose product with itself is kept for each layer: as large as a square weight matrix."""
-TOKENS, QUERIES = 64, 64
-"""How many tokens a program transforms, and of how many queries it takes the weights at once."""
+QUERIES = 64
+"""Of how many queries a program takes the weights at once."""
 SITES = 8
 """How many sites one launch reads."""
 
@@ -68,41 +62,17 @@ def vector_sums(
     spreads = torch.empty(wanted.bit_count(), rows, heads, **single)
     padded = [*sites, *[sites[0]] * (SITES - count)]
     strides = [stride for x in padded for stride in x.stride()]
-    parts = _parts(wanted, count, masks)
-    block = Block.of(heads, width, sites[0].element_size())
-    launch(
-        kernels.vector_sums, (parts.bit_count(), rows, 1),
-        (*padded, keep, first, real, lengths, whole, totals, spreads, bad),
-        (*strides, rows, tokens, heads, width, parts),
-        MASKS=masks, BH=block.heads, BE=block.width, BT=block.tokens, num_warps=block.warps,
+    block = power_of_two(heads), power_of_two(width)
+    together = max(1, TILE // (block[0] * block[1]))
+    kernels.vector_lengths[(-(-tokens // together), rows, count)](
+        *padded, real, lengths, whole, bad, *strides, rows, tokens, heads, width,
+        BH=block[0], BE=block[1], BT=together, num_warps=4,
+    )  # fmt: skip
+    kernels.vector_sums[(heads, rows, count)](
+        *padded, keep, first, lengths, whole, totals, spreads, *strides, rows, tokens, heads, width, wanted,
+        MASKS=masks, BE=block[1], BT=max(1, SUMMED // block[1]), num_warps=WARPS,
     )  # fmt: skip
     return VectorSums(lengths, whole, totals, spreads)
-
-
-@dataclass(frozen=True)
-class Block:
-    """How many heads, coordinates and tokens a program of `vector_sums` holds, and by how many warps."""
-
-    heads: int
-    width: int
-    tokens: int
-    warps: int
-
-    @classmethod
-    def of(cls, heads: int, width: int, size: int) -> "Block":
-        """As many warps as read a token's vector at once; `size`: bytes of a number."""
-        heads, width = power_of_two(heads), power_of_two(width)
-        warps = min(MOST_WARPS, max(1, heads * width * size // (READ * 32)))
-        return cls(heads, width, min(TOGETHER, max(1, HELD * 32 * warps // (heads * width))), warps)
-
-
-def _parts(wanted: int, sites: int, masks: int) -> int:
-    """The bits of `vector_sums`: those that are wanted of each site, and one more where none is."""
-    parts = 0
-    for site in range(sites):
-        asked = (wanted >> site * masks) & ((1 << masks) - 1)
-        parts |= (asked or 1 << masks) << site * (masks + 1)
-    return parts
 
 
 def summed_norms(
@@ -113,9 +83,9 @@ def summed_norms(
 
     rows, heads, tokens, keys = weights.shape
     norms = torch.empty(rows, keys, dtype=torch.float32, device=weights.device)
-    launch(
-        kernels.summed_norms, (keys, rows, 1), (weights, gram.contiguous(), real, norms),
-        (*weights.stride(), tokens, heads, keys), BH=max(16, power_of_two(heads)), BI=QUERIES, num_warps=4,
+    kernels.summed_norms[(keys, rows)](
+        weights, gram.contiguous(), real, norms, *weights.stride(), tokens, heads, keys,
+        BH=max(16, power_of_two(heads)), BI=QUERIES, num_warps=4,
     )  # fmt: skip
     return norms
 
@@ -124,12 +94,11 @@ def transformed_norms(value: Float[Tensor, "b g t e"], gram: Float[Tensor, "h e 
     """‖v W_O‖ of every token and head, from W_O W_Oᵀ of each head."""
     from conoscope.capture import vector_kernels as kernels
 
-    (rows, groups, tokens, width), heads = value.shape, len(gram)
+    (rows, groups, tokens, width), heads, block = value.shape, len(gram), 128 if value.shape[-1] <= 64 else 64
     norms = torch.empty(rows, heads, tokens, dtype=torch.float32, device=value.device)
-    launch(
-        kernels.transformed_norms, (-(-tokens // TOKENS) * rows * heads, 1, 1), (value, gram.contiguous(), norms),
-        (*value.stride(), tokens, heads, heads // groups),
-        E=width, BE=max(16, power_of_two(width)), BM=TOKENS, PRECISION="tf32x3", num_warps=4,
+    kernels.transformed_norms[(-(-tokens // block) * rows * heads,)](
+        value, gram.contiguous(), norms, *value.stride(), tokens, heads, heads // groups,
+        E=width, BE=max(16, power_of_two(width)), BM=block, PRECISION="tf32x3", num_warps=4,
     )  # fmt: skip
     return norms
 
@@ -141,13 +110,11 @@ def head_grams(
     from conoscope.capture import vector_kernels as kernels
 
     (rows, keys), groups, width = at.shape, value.shape[1], value.shape[-1]
-    heads = len(products) // width
+    heads, (block, warps) = len(products) // width, (128, 8) if width <= 64 else (64, 4)
     gram = torch.empty(rows, keys, heads, heads, dtype=torch.float32, device=value.device)
-    launch(
-        kernels.head_grams, (-(-rows * keys // TOKENS), heads * heads, 1),
-        (value, at.contiguous(), products.contiguous(), gram),
-        (*value.stride(), rows * keys, keys, heads, heads // groups),
-        E=width, BE=max(16, power_of_two(width)), BN=TOKENS, PRECISION="tf32x3", num_warps=4,
+    kernels.head_grams[(-(-rows * keys // block), heads * heads)](
+        value, at.contiguous(), products.contiguous(), gram, *value.stride(), rows * keys, keys, heads, heads // groups,
+        E=width, BE=max(16, power_of_two(width)), BN=block, PRECISION="tf32x3", num_warps=warps,
     )  # fmt: skip
     return gram
 
@@ -162,10 +129,9 @@ def weighted_vectors(
     sums = torch.empty(len(at), outside, dtype=torch.float32, device=value.device)
     if not len(at):
         return sums
-    launch(
-        kernels.weighted_vectors, (-(-len(at) // TOKENS), -(-outside // TOKENS), 1),
-        (value, at.contiguous(), weights, projection.contiguous(), sums),
-        (*value.stride(), *weights.stride(), len(at), tokens, heads, heads // groups, outside),
-        E=width, BE=max(16, power_of_two(width)), BN=TOKENS, BD=TOKENS, PRECISION="tf32x3", num_warps=4,
+    kernels.weighted_vectors[(-(-len(at) // 32), -(-outside // 64))](
+        value, at.contiguous(), weights, projection.contiguous(), sums,
+        *value.stride(), *weights.stride(), len(at), tokens, heads, heads // groups, outside,
+        E=width, BE=max(16, power_of_two(width)), BN=32, BD=64, PRECISION="tf32x3", num_warps=4,
     )  # fmt: skip
     return sums

@@ -40,3 +40,8 @@ class Layout:
             name: bytes[begin : begin + shape.numel() * dtype.itemsize].view(dtype).view(shape)
             for name, dtype, shape, begin in self.entries
         }
+
+
+def is_recording() -> bool:
+    """Whether what runs now on the GPU is recorded for later instead: then what is computed has no contents yet."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

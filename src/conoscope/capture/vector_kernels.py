@@ -34,105 +34,96 @@ def _site(
 
 
 @triton.jit
-def _block(text, inside, begin, T, st, BT: tl.constexpr):
-    """The vectors of some tokens, by head."""
-    t = begin + tl.arange(0, BT)[:, None, None]
-    return tl.load(text[None, :, :] + t.to(tl.int64) * st, mask=(t < T) & inside[None, :, :], other=0.0)
+def vector_lengths(
+    X0, X1, X2, X3, X4, X5, X6, X7, REAL, LENGTHS, WHOLE, BAD,
+    b0, t0, h0, e0, b1, t1, h1, e1, b2, t2, h2, e2, b3, t3, h3, e3,
+    b4, t4, h4, e4, b5, t5, h5, e5, b6, t6, h6, e6, b7, t7, h7, e7,
+    B, T, H, E, BH: tl.constexpr, BE: tl.constexpr, BT: tl.constexpr,
+):  # fmt: skip
+    """The norms of some tokens' vectors at one site, by head and whole; and a flag for each text that has one that is not
+    finite."""
+    block, b, site = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    x, sb, st, sh, se = _site(
+        site, X0, X1, X2, X3, X4, X5, X6, X7,
+        b0, t0, h0, e0, b1, t1, h1, e1, b2, t2, h2, e2, b3, t3, h3, e3,
+    b4, t4, h4, e4, b5, t5, h5, e5, b6, t6, h6, e6, b7, t7, h7, e7,
+    )  # fmt: skip
+    t, h, e = block * BT + tl.arange(0, BT), tl.arange(0, BH), tl.arange(0, BE)
+    at = t[:, None, None].to(tl.int64) * st + h[None, :, None] * sh + e[None, None, :] * se
+    inside = (t[:, None, None] < T) & (h[None, :, None] < H) & (e[None, None, :] < E)
+    v = tl.load(x + b.to(tl.int64) * sb + at, mask=inside, other=0.0).to(tl.float32)
+    squares = tl.sum(v * v, 2)
+    whole = tl.sqrt(tl.sum(squares, 1))
+    rows = (site * B + b).to(tl.int64) * T + t
+    tl.store(LENGTHS + rows[:, None] * H + h[None, :], tl.sqrt(squares), mask=(t[:, None] < T) & (h[None, :] < H))
+    tl.store(WHOLE + rows, whole, mask=t < T)
+    real = tl.load(REAL + b.to(tl.int64) * T + t, mask=t < T, other=0.0)
+    # Neither NaN nor infinity is below infinity.
+    bad = tl.max(tl.where((real > 0) & ~(whole < float("inf")), 1, 0), 0)
+    if bad > 0:
+        tl.atomic_max(BAD + b, 1)
 
 
 @triton.jit
 def vector_sums(
-    X0, X1, X2, X3, X4, X5, X6, X7, KEEP, FIRST, REAL, LENGTHS, WHOLE, TOTALS, SPREADS, BAD,
+    X0, X1, X2, X3, X4, X5, X6, X7, KEEP, FIRST, LENGTHS, WHOLE, TOTALS, SPREADS,
     b0, t0, h0, e0, b1, t1, h1, e1, b2, t2, h2, e2, b3, t3, h3, e3,
     b4, t4, h4, e4, b5, t5, h5, e5, b6, t6, h6, e6, b7, t7, h7, e7,
-    B, T, H, E, PARTS,
-    MASKS: tl.constexpr, BH: tl.constexpr, BE: tl.constexpr, BT: tl.constexpr,
+    B, T, H, E, WANTED, MASKS: tl.constexpr, BE: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
-    """Of one text at one site: the norms of its vectors, by head and whole; a flag if one of a real token is not finite; and of
-    the tokens that one mask keeps the sums of x / ‖x‖ by head, of x / ‖x‖ of whole vectors and of x, and Σ‖x - mean‖² by head.
+    """Of one head of one text at one site, for each mask: the sums over tokens of x / ‖x‖ by head, of x / ‖x‖ of whole vectors
+    and of x, and Σ‖x - mean‖². `WANTED` has a bit for each pair of site and mask: only those are computed and stored.
 
-    `PARTS` has MASKS + 1 bits for each site: one for each mask by which it is summed, and the last if by none. A text has a
-    program for each bit.
-
-    The spread is summed by blocks of tokens, of the differences to the mean of the blocks before, which begins at the first
-    vector that counts. So if all are the same it is exactly 0, and no more than one block can cancel.
+    Sums run over blocks of tokens side by side and are joined at the end. The spread is Welford's, of the differences to the
+    first vector that counts: if all are the same, it is exactly 0.
     """
-    program, b = tl.program_id(0), tl.program_id(1)
-    part, pair, before = 0, 0, 0
-    for bit in tl.static_range(8 * (MASKS + 1)):
-        asked = (PARTS >> bit) & 1
-        part = tl.where((asked > 0) & (before == program), bit, part)
-        if bit % (MASKS + 1) != MASKS:
-            pair += tl.where(before < program, asked, 0)
-        before += asked
-    site, mask = part // (MASKS + 1), part % (MASKS + 1)
-    summed = mask < MASKS
-    # The first part of a site stores what is the same for all masks.
-    stores = ((PARTS >> (site * (MASKS + 1))) & ((1 << mask) - 1)) == 0
+    head, b, site = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     x, sb, st, sh, se = _site(
         site, X0, X1, X2, X3, X4, X5, X6, X7,
         b0, t0, h0, e0, b1, t1, h1, e1, b2, t2, h2, e2, b3, t3, h3, e3,
-        b4, t4, h4, e4, b5, t5, h5, e5, b6, t6, h6, e6, b7, t7, h7, e7,
+    b4, t4, h4, e4, b5, t5, h5, e5, b6, t6, h6, e6, b7, t7, h7, e7,
     )  # fmt: skip
-    h, e = tl.arange(0, BH), tl.arange(0, BE)
-    inside = (h[:, None] < H) & (e[None, :] < E)
-    text = x + b.to(tl.int64) * sb + h[:, None] * sh + e[None, :] * se
-    keeps = KEEP + (mask * B + b).to(tl.int64) * T
+    e = tl.arange(0, BE)
+    inside = e < E
+    text = x + b.to(tl.int64) * sb + head * sh + e * se
     rows = (site * B + b).to(tl.int64) * T
-    first = tl.zeros([BH, BE], tl.float32)
-    if summed:
-        place = tl.load(FIRST + mask * B + b).to(tl.int64)
-        first = tl.load(text + place * st, mask=inside, other=0.0).to(tl.float32)
     tiny = 1.1754943508222875e-38
-    units = tl.zeros([BH, BE], tl.float32)
-    whole = tl.zeros([BH, BE], tl.float32)
-    total = tl.zeros([BH, BE], tl.float32)
-    mean = tl.zeros([BH, BE], tl.float32)
-    spread = tl.zeros([BH, BE], tl.float32)
-    count = 0.0
-    bad = tl.zeros([BT], tl.int32)
-    coming = _block(text, inside, 0, T, st, BT)
-    for begin in range(0, T, BT):
-        t = begin + tl.arange(0, BT)
-        there = t < T
-        v = coming.to(tl.float32)
-        # Read while this block is summed.
-        coming = _block(text, inside, begin + BT, T, st, BT)
-        squares = tl.sum(v * v, 2)
-        by_head, of_all = tl.sqrt(squares), tl.sqrt(tl.sum(squares, 1))
-        if stores:
-            real = tl.load(REAL + b.to(tl.int64) * T + t, mask=there, other=0.0)
-            # Neither NaN nor infinity is below infinity.
-            bad = bad | ((real > 0) & ~(of_all < float("inf"))).to(tl.int32)
-            tl.store(LENGTHS + (rows + t[:, None]) * H + h[None, :], by_head, mask=there[:, None] & (h[None, :] < H))
-            tl.store(WHOLE + rows + t, of_all, mask=there)
-        if summed:
-            keep = tl.load(keeps + t, mask=there, other=0.0)
-            kept = (keep > 0)[:, None, None]
-            new = tl.sum(keep, 0)
-            if new < BT:
-                v = tl.where(kept, v, 0.0)
-            units += tl.sum(v * (1.0 / tl.maximum(by_head, tiny))[:, :, None], 0)
-            whole += tl.sum(v * (1.0 / tl.maximum(of_all, tiny))[:, None, None], 0)
-            total += tl.sum(v, 0)
-            apart = v - first[None, :, :] - mean[None, :, :]
-            if new < BT:
-                apart = tl.where(kept, apart, 0.0)
-            step = tl.sum(apart, 0)
-            count += new
-            share = 1.0 / tl.maximum(count, 1.0)
-            mean += step * share
-            spread += tl.sum(apart * apart, 0) - step * step * share
-    # Always 0 if another program of the site stores.
-    if tl.max(bad, 0) > 0:
-        tl.atomic_max(BAD + b, 1)
-    if summed:
-        row = (pair * B + b).to(tl.int64)
-        into = TOTALS + row * 3 * H * E + h[:, None] * E + e[None, :]
-        tl.store(into, units, mask=inside)
-        tl.store(into + H * E, whole, mask=inside)
-        tl.store(into + 2 * H * E, total, mask=inside)
-        tl.store(SPREADS + row * H + h, tl.sum(spread, 1), mask=h < H)
+    for mask in tl.static_range(MASKS):
+        if (WANTED >> (site * MASKS + mask)) & 1:
+            place = tl.load(FIRST + mask * B + b).to(tl.int64)
+            first = tl.load(text + place * st, mask=inside, other=0.0).to(tl.float32)
+            units = tl.zeros([BT, BE], tl.float32)
+            whole = tl.zeros([BT, BE], tl.float32)
+            total = tl.zeros([BT, BE], tl.float32)
+            mean = tl.zeros([BT, BE], tl.float32)
+            spread = tl.zeros([BT, BE], tl.float32)
+            count = tl.zeros([BT], tl.float32)
+            for begin in range(0, T, BT):
+                t = begin + tl.arange(0, BT)
+                keep = tl.load(KEEP + (mask * B + b).to(tl.int64) * T + t, mask=t < T, other=0.0)
+                kept = (keep[:, None] > 0) & inside[None, :]
+                v = tl.load(text[None, :] + t[:, None].to(tl.int64) * st, mask=kept, other=0.0).to(tl.float32)
+                by_head = tl.load(LENGTHS + (rows + t) * H + head, mask=t < T, other=1.0)
+                of_all = tl.load(WHOLE + rows + t, mask=t < T, other=1.0)
+                units += v * (1.0 / tl.maximum(by_head, tiny))[:, None]
+                whole += v * (1.0 / tl.maximum(of_all, tiny))[:, None]
+                total += v
+                count += keep
+                apart = tl.where(kept, v - first[None, :] - mean, 0.0)
+                mean += apart * (1.0 / tl.maximum(count, 1.0))[:, None]
+                spread += apart * tl.where(kept, v - first[None, :] - mean, 0.0)
+            middle = tl.sum(mean * count[:, None], 0) / tl.maximum(tl.sum(count, 0), 1.0)
+            around = mean - middle[None, :]
+            spread += around * around * count[:, None]
+            pair = 0
+            for bit in tl.static_range(8 * MASKS):
+                pair += tl.where(bit < site * MASKS + mask, (WANTED >> bit) & 1, 0)
+            row = (pair * B + b).to(tl.int64)
+            into = TOTALS + row * 3 * H * E + head * E + e
+            tl.store(into, tl.sum(units, 0), mask=inside)
+            tl.store(into + H * E, tl.sum(whole, 0), mask=inside)
+            tl.store(into + 2 * H * E, tl.sum(total, 0), mask=inside)
+            tl.store(SPREADS + row * H + head, tl.sum(tl.sum(spread, 0), 0))
 
 
 @triton.jit

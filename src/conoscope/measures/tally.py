@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conoscope.capture.batch import PLAN, Batch
+from conoscope.capture.sending import is_recording
 from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic, write_text
@@ -252,6 +253,7 @@ class Tally:
     def constant(self, key: Hashable, compute: Callable[[], Tensor | None]) -> Tensor | None:
         """What depends on the model only, computed once."""
         if key not in self._constants:
+            assert not is_recording(), "what is made while a batch is recorded has no contents"
             self._constants[key] = compute()
         found: Tensor | None = self._constants[key]
         return found

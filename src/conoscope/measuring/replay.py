@@ -25,6 +25,8 @@ from conoscope.sums.stacked import Slots
 
 MOST = 32
 """How many shapes are recorded; then the one that was recorded first is dropped."""
+ATTEMPTS = 2
+"""How often recording may fail."""
 LEAST = 16
 """At least so many places are computed of a sample that takes any."""
 SPARE, PATIENCE = 512, 6
@@ -152,6 +154,7 @@ class Replays:
     ) -> None:
         self.tally, self.device, self._body, self._graph = tally, device, body, graph
         self.reason: str | None = None
+        self._failures = 0
         self._ready: Ready | None = None
         self._drawn: dict[Hashable, Callable[[Batch], Tensor]] = {}
         self._places: dict[Hashable, None] = {}
@@ -235,7 +238,11 @@ class Replays:
                 program.told = self._body(moved, places, program.take)
         # Whatever a model or a driver objects to, such as waiting for the GPU: the batch runs as it did before.
         except Exception as error:
-            self.reason = f"a batch cannot be recorded ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
+            # Libraries may prepare themselves for what they first do in a second batch.
+            cause, self._failures = error.__cause__ or error, self._failures + 1
+            if self._failures < ATTEMPTS:
+                return None
+            self.reason = f"a batch cannot be recorded ({type(cause).__name__}: {str(cause).partition(chr(10))[0]})"
             return None
         return None if moved.asked or places.asked else program
 

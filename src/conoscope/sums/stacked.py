@@ -68,8 +68,8 @@ def _packed(sums: Statistic) -> dict[str, Tensor]:
     state = sums.state()
     for name in sums.symmetric:
         if state[name].device.type in PACKED:
-            width = state[name].shape[-1]
-            state[name] = state[name].flatten(-2).index_select(-1, _triangle(width, state[name].device))
+            there, _ = _places(state[name].shape[-1], state[name].device)
+            state[name] = state[name].flatten(-2).index_select(-1, there)
     return state
 
 
@@ -79,25 +79,22 @@ def _unpacked(kind: type[Statistic], state: Mapping[str, Tensor]) -> Statistic:
     for name in kind.symmetric:
         if whole[name].device.type in PACKED:
             width = (math.isqrt(8 * whole[name].shape[-1] + 1) - 1) // 2
-            whole[name] = whole[name].index_select(-1, _square(width, whole[name].device)).unflatten(-1, (width, width))
+            _, back = _places(width, whole[name].device)
+            whole[name] = whole[name].index_select(-1, back).unflatten(-1, (width, width))
     return kind.restore(whole)
 
 
 @cache
-def _triangle(width: int, device: torch.device) -> Int[Tensor, " n"]:
-    """Where the upper triangle lies in a flattened matrix."""
-    row, column = torch.triu_indices(width, width)
-    places: Tensor = row * width + column
-    return places.to(device, non_blocking=True)
+def _places(width: int, device: torch.device) -> tuple[Int[Tensor, " n"], Int[Tensor, " m"]]:
+    """Where the upper triangle lies in a flattened matrix; and where each number of a symmetric one lies in that triangle.
 
-
-@cache
-def _square(width: int, device: torch.device) -> Int[Tensor, " n"]:
-    """Where each number of a flattened symmetric matrix lies in its upper triangle."""
+    Both are made with the first sums, before any batch is recorded: what is made while one is recorded has no contents.
+    """
     row, column = torch.triu_indices(width, width)
-    places = torch.empty(width, width, dtype=torch.int64)
-    places[row, column] = places[column, row] = torch.arange(len(row))
-    return places.flatten().to(device, non_blocking=True)
+    back = torch.empty(width, width, dtype=torch.int64)
+    back[row, column] = back[column, row] = torch.arange(len(row))
+    there = row * width + column
+    return there.to(device, non_blocking=True), back.flatten().to(device, non_blocking=True)
 
 
 class StackedSums:
