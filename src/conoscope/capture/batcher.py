@@ -1,19 +1,19 @@
 """Batcher: turns examples into batches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, groupby
 from typing import TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from conoscope.capture.alignment import place_of, words_of
 from conoscope.capture.batch import Batch
-from conoscope.capture.class_token import ONE_TOKEN, Reading, side_by_side
+from conoscope.capture.class_token import ONE_TOKEN, Reading, Side
 from conoscope.capture.token_kinds import Kinds
 from conoscope.common.errors import CorpusError, ModelError
 from conoscope.corpora.base import Example
@@ -31,6 +31,22 @@ class TokenAnnotations:
 
     kinds: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranks: Float[Tensor, " v"] | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A tokenized example: its number, the model's inputs without padding, the word of each token, and whether it was cut."""
+
+    example: Example
+    place: int
+    inputs: dict[str, Int[np.ndarray, " t"]]
+    words: Int[np.ndarray, " t"]
+    truncated: bool
+
+    @property
+    def length(self) -> int:
+        """The number of its tokens."""
+        return len(self.words)
 
 
 class Batcher:
@@ -55,47 +71,62 @@ class Batcher:
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
         """Batches of `size` examples of similar length, so not in the given order. `places`: the examples' numbers."""
         numbered = list(zip(examples, count(1) if places is None else places, strict=False))
-        for alike in ([p for p in numbered if p[0].pair is None], [p for p in numbered if p[0].pair is not None]):
-            for together in self._together(alike, size):
-                chosen, numbers = zip(*together, strict=True)
-                yield replace(self.batch(chosen), place=torch.tensor(numbers))
+        yield from self.batches_of([row for some in _cut(numbered, size) for row in self.rows(some)], size)
 
-    def _together(self, numbered: Sequence[tuple[Example, int]], size: int) -> Iterator[list[tuple[Example, int]]]:
-        """The examples of each batch: of similar length, or of equal length if nothing can be padded."""
-        if self.reading.side is not None:
-            ordered = sorted(numbered, key=lambda pair: len(pair[0].text) + len(pair[0].pair or ""))
-            for chosen in _cut(ordered, size):
-                yield from [chosen] if self._paddable(chosen) else self._by_length(chosen, size)
-        else:
-            yield from self._by_length(numbered, size)
+    def rows(self, numbered: Iterable[tuple[Example, int]]) -> list[Row]:
+        """Examples with their numbers, tokenized."""
+        pairs = list(numbered)
+        alike = [p for p in pairs if p[0].pair is None], [p for p in pairs if p[0].pair is not None]
+        return [row for some in alike if some for row in self._rows(*zip(*some, strict=True))]
 
-    def _by_length(self, numbered: Sequence[tuple[Example, int]], size: int) -> Iterator[list[tuple[Example, int]]]:
-        lengths = [len(ids) for ids in self._encoded([example for example, _ in numbered])["input_ids"]] if numbered else []
-        ordered = sorted(zip(lengths, numbered, strict=True), key=lambda item: item[0])
-        for _, alike in groupby(ordered, key=lambda item: item[0]):
-            yield from _cut([pair for _, pair in alike], size)
+    def batches_of(self, rows: Sequence[Row], size: int) -> Iterator[Batch]:
+        """Batches of `size` tokenized examples of similar length: pairs after single texts."""
+        for alike in ([row for row in rows if row.example.pair is None], [row for row in rows if row.example.pair is not None]):
+            yield from map(self._batch, self._together(sorted(alike, key=lambda row: row.length), size))
 
-    def _paddable(self, numbered: Sequence[tuple[Example, int]]) -> bool:
+    def _together(self, ordered: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+        """The examples of each batch, from the shortest to the longest; of equal length where nothing can be padded."""
+        if self.reading.side is None:
+            yield from _by_length(ordered, size)
+            return
+        for chosen in _cut(ordered, size):
+            yield from [chosen] if self._paddable(chosen) else _by_length(chosen, size)
+
+    def _paddable(self, rows: Sequence[Row]) -> bool:
         """Whether these examples can share a batch: there is a token to pad them with, or they need no padding."""
-        if self.reading.pad is not None or len(numbered) * self.max_length < self.vocabulary:
+        if self.reading.pad is not None or len(rows) * self.max_length < self.vocabulary:
             return True
-        encoded = self._encoded([example for example, _ in numbered])["input_ids"]
-        return self._pad(encoded) != NO_PAD or len(set(map(len, encoded))) == 1
+        return self._pad(rows) != NO_PAD or len({row.length for row in rows}) == 1
 
     def batch(self, examples: Sequence[Example]) -> Batch:
         """One batch of these examples, numbered from 1: all of them pairs, or none."""
+        return self._batch(self._rows(examples, range(1, len(examples) + 1)))
+
+    def _rows(self, examples: Sequence[Example], places: Sequence[int]) -> list[Row]:
         encoded = self._encoded(examples)
-        lengths = [len(row) for row in encoded["input_ids"]]
         self._refuse_unreadable(examples, encoded["input_ids"])
-        self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
-        pad, side = self._pad(encoded["input_ids"]), self.reading.side or "right"
-        fills = {"input_ids": max(pad, 0), "token_type_ids": self.tokenizer.pad_token_type_id}
-        words = [
-            words_of(example, np.array(offsets), encoded.sequence_ids(row)).tolist()
-            for row, (example, offsets) in enumerate(zip(examples, encoded.pop("offset_mapping"), strict=True))
+        offsets = encoded.pop("offset_mapping")
+        return [
+            Row(
+                example,
+                place,
+                {name: np.array(rows[number]) for name, rows in encoded.items()},
+                words_of(example, np.array(offsets[number]), encoded.sequence_ids(number)),
+                bool(encoded.encodings[number].overflowing),
+            )
+            for number, (example, place) in enumerate(zip(examples, places, strict=True))
         ]
-        inputs = {name: side_by_side(rows, fills.get(name, 0), side) for name, rows in encoded.items()}
-        ids, real = inputs["input_ids"], side_by_side([[1] * length for length in lengths], 0, side).bool()
+
+    def _batch(self, rows: Sequence[Row]) -> Batch:
+        examples = [row.example for row in rows]
+        self.truncated += sum(row.truncated for row in rows)
+        pad, side = self._pad(rows), self.reading.side or "right"
+        fills = {"input_ids": max(pad, 0), "token_type_ids": self.tokenizer.pad_token_type_id}
+        inputs = {
+            name: arrays_side_by_side([row.inputs[name] for row in rows], fills.get(name, 0), side) for name in rows[0].inputs
+        }
+        real = arrays_side_by_side([np.ones(row.length, dtype=bool) for row in rows], 0, side)
+        ids = inputs["input_ids"]
         kind, named = self._kinds.of(ids, real)
         return Batch(
             inputs=inputs,
@@ -103,10 +134,10 @@ class Batcher:
             kind=kind,
             named=named,
             unknown=(ids == self._unknown_id) & real,
-            word=side_by_side(words, -1, side),
+            word=arrays_side_by_side([row.words for row in rows], -1, side),
             cls=self._cls(ids, real),
             label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
-            place=torch.arange(1, len(examples) + 1),
+            place=torch.tensor([row.place for row in rows]),
             ids=tuple(e.id for e in examples),
             classes=1 + max(self.labels.values(), default=-1),
             spelling=self._kinds.spelling,
@@ -133,11 +164,11 @@ class Batcher:
             return_offsets_mapping=True,
         )
 
-    def _pad(self, rows: Sequence[Sequence[int]]) -> int:
+    def _pad(self, rows: Sequence[Row]) -> int:
         """The padding id: the one that the model's configuration names, or else one that occurs in no row."""
         if self.reading.pad is not None:
             return self.reading.pad
-        used = {token for row in rows for token in row}
+        used = {token for row in rows for token in row.inputs["input_ids"].tolist()}
         return next((token for token in range(self.vocabulary) if token not in used), NO_PAD)
 
     def _refuse_unreadable(self, examples: Sequence[Example], rows: Sequence[Sequence[int]]) -> None:
@@ -164,5 +195,19 @@ class Batcher:
         return torch.where(read >= 0, read, place_of(self.tokenizer.cls_token_id, ids, real))
 
 
+def _by_length(ordered: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    for _, alike in groupby(ordered, key=lambda row: row.length):
+        yield from _cut(list(alike), size)
+
+
 def _cut(items: Sequence[T], size: int) -> Iterator[list[T]]:
     return (list(items[start : start + size]) for start in range(0, len(items), size))
+
+
+def arrays_side_by_side(rows: Sequence[Shaped[np.ndarray, " _"]], fill: int, side: Side) -> Shaped[Tensor, "b t"]:
+    """The arrays as rows of one tensor, padded to the longest with `fill`."""
+    longest = max(map(len, rows), default=0)
+    whole = np.full((len(rows), longest), fill, dtype=rows[0].dtype)
+    for line, row in zip(whole, rows, strict=True):
+        line[slice(len(row)) if side == "right" else slice(longest - len(row), longest)] = row
+    return torch.from_numpy(whole)

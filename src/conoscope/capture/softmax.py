@@ -6,7 +6,7 @@ query of a chunk may see (outside a sliding window, after a causal query) are le
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +17,7 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.calls import AttentionCall
 from conoscope.capture.reductions import AttentionChunk, Reducer
 
-CHUNK = {"cpu": 2**22, "cuda": 2**27}
+CHUNK = {"cpu": 2**21, "cuda": 2**27}
 """How many weights are computed at once: on a CPU about as many as fit its caches, on a GPU few beside a model."""
 BLOCK = 256
 """How many queries are computed at once if some keys are hidden: a block of queries then skips the keys that none of it may
@@ -48,6 +48,7 @@ class PlainAttention:
         mixed = value.new_empty(value.shape) if context else None
         reducer = Reducer((rows, heads, tokens), names)
         memory: tuple[Tensor, Tensor] | None = None
+        hidden = self._hidden(batch)
         for examples, some, queries, keys in self._chunks():
             maps = slice(examples.start * heads + some.start, (examples.stop - 1) * heads + some.stop)
             shape = (maps.stop - maps.start, queries.stop - queries.start, keys.stop - keys.start)
@@ -59,7 +60,7 @@ class PlainAttention:
             torch.bmm(query[maps, queries], key[maps, :, keys], out=scores)
             scores.mul_(self.scale)
             by_head = (examples.stop - examples.start, some.stop - some.start, *shape[1:])
-            self._hide(scores.view(by_head), examples, some, queries, keys)
+            self._hide(scores.view(by_head), examples, some, queries, keys, hidden)
             torch.softmax(scores, -1, out=weights)
             if mixed is not None:
                 mixed[maps, queries] = weights @ value[maps, keys]
@@ -86,8 +87,36 @@ class PlainAttention:
         part._hide(scores, slice(0, count), slice(0, scores.shape[1]), every, every)
         return torch.softmax(scores, -1)
 
-    def _hide(self, scores: Float[Tensor, "b h i j"], examples: slice, heads: slice, queries: slice, keys: slice) -> None:
-        """Lower the scores of hidden keys to the lowest number, in place."""
+    def _hidden(self, batch: Batch) -> list[tuple[int, int]] | None:
+        """Of each example the first key that any query may not see, and the end of the last one; None if that is not looked for.
+
+        Padding hides a few keys at one end, and hiding takes as long as a product of matrices where it passes over all of them.
+        """
+        mask = self.mask
+        if mask is None or mask.device.type != "cpu":
+            return None
+
+        def compute() -> tuple[Tensor, list[tuple[int, int]]]:
+            by_key = ~(mask[:, :, 0] if mask.stride(2) == 0 else mask.all(2)).all(1)
+            none, tokens = ~by_key.any(-1), by_key.shape[-1]
+            first, last = by_key.byte().argmax(-1), tokens - by_key.flip(-1).byte().argmax(-1)
+            spans = torch.stack((first.where(~none, tokens), last.where(~none, 0)), dim=-1)
+            # Keeps the mask alive, so that no other mask can get its id.
+            return mask, [(begin, end) for begin, end in spans.tolist()]
+
+        found: tuple[Tensor, list[tuple[int, int]]] = batch.memo(("hidden", id(mask)), compute)
+        return found[1]
+
+    def _hide(
+        self,
+        scores: Float[Tensor, "b h i j"],
+        examples: slice,
+        heads: slice,
+        queries: slice,
+        keys: slice,
+        hidden: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        """Lower the scores of hidden keys to the lowest number, in place. `hidden`: where they are in each example, if known."""
         lowest = torch.finfo(scores.dtype).min
         if self.causal:
             places = torch.arange(max(queries.stop, keys.stop), device=scores.device)
@@ -95,6 +124,13 @@ class PlainAttention:
         if self.mask is not None:
             mask = self.mask if len(self.mask) == 1 else self.mask[examples]
             mask = mask if mask.shape[1] == 1 else mask[:, heads]
+            if hidden is not None:
+                spans = hidden if len(self.mask) == 1 else hidden[examples]
+                begin = max(keys.start, min(begin for begin, _ in spans))
+                end = min(keys.stop, max(end for _, end in spans))
+                if begin >= end:
+                    return
+                scores, keys = scores[..., begin - keys.start : end - keys.start], slice(begin, end)
             scores.masked_fill_(~mask[..., queries, keys], lowest)
 
     def _chunks(self) -> Iterator[tuple[slice, slice, slice, slice]]:

@@ -167,7 +167,7 @@ class PooledOutput:
 
 
 @dataclass(frozen=True)
-class HeadWeights:
+class HeadWeights(Memo):
     """The weight matrices of one layer by head: x W_Q, x W_K, x W_V for the input x of the projections, and W_O after that.
 
     None if a matrix was not found, or the function is not linear (queries that are normalised). `value_bias` and `output_bias`

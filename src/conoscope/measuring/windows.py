@@ -7,7 +7,7 @@ from itertools import islice
 import torch
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.batcher import Batcher
+from conoscope.capture.batcher import Batcher, Row
 from conoscope.corpora import Example
 from conoscope.measuring.checkpoint import StreamDigest
 
@@ -32,8 +32,8 @@ class Window:
 class Windows(Iterator[Window]):
     """The windows of a corpus, one after the other.
 
-    `advance` tokenizes one batch of the next window. Called after each batch is queued on a GPU, it makes use of the time in
-    which the GPU computes.
+    `advance` does a small part of what the next window needs. Called after each batch is queued on a GPU, it makes use of the
+    time in which the GPU computes.
     """
 
     def __init__(
@@ -43,24 +43,34 @@ class Windows(Iterator[Window]):
         window."""
         self._stream, self._read = read.watch(examples), read
         self._batcher, self._size, self._places, self._count = batcher, size, places, count
+        self._unread: list[tuple[Example, int]] | None = None
+        self._rows: list[Row] = []
         self._coming: Iterator[Batch] | None = None
         self._ready: list[Batch] = []
 
     def __next__(self) -> Window:
         while self.advance():
             pass
-        batches, self._ready, self._coming = self._ready, [], None
+        batches, self._ready = self._ready, []
+        self._unread, self._rows, self._coming = None, [], None
         if not batches:
             raise StopIteration
         read = replace(self._read, classes=dict(self._read.classes), truncated=self._batcher.truncated)
         return Window(batches, read)
 
     def advance(self) -> bool:
-        """Tokenize one batch of the next window; False if all of it is."""
+        """Tokenize the texts of two batches of the next window, or, once all are tokenized, put two batches together; False if
+        all of it is there. So as many calls as the window has batches are enough."""
+        if self._unread is None:
+            examples = islice(self._stream, self._size * self._count)
+            self._unread = list(zip(examples, self._places, strict=False))
+        if self._unread:
+            some = 2 * self._size
+            self._rows += self._batcher.rows(self._unread[:some])
+            self._unread = self._unread[some:]
+            return True
         if self._coming is None:
-            examples = list(islice(self._stream, self._size * self._count))
-            self._coming = self._batcher.batches(examples, self._size, self._places)
-        batch = next(self._coming, None)
-        if batch is not None:
-            self._ready.append(batch)
-        return batch is not None
+            self._coming = self._batcher.batches_of(self._rows, self._size)
+        found = list(islice(self._coming, 2))
+        self._ready += found
+        return bool(found)

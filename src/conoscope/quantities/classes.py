@@ -90,7 +90,7 @@ def first_correct(batch: Batch, answer: Answer, pooled: Float[Tensor, "l b d"]) 
     classified correctly. A zero vector has no direction and counts for no class."""
     right = answer.labelled(batch).any(-1) & (answer.predicted == batch.label)
     labels = batch.label.where(right & (pooled != 0).any(-1), -1)
-    names = batch.drawn("names", lambda host: names_of(host.ids))
+    names = batch.drawn("names", _all_names)
     return labels, _each_layer(batch.place, len(pooled)), pooled, _each_layer(names, len(pooled)), answer.classes
 
 
@@ -104,7 +104,11 @@ def _many(batch: Batch, there: Bool[Tensor, " b"] | None = None, **options: str)
 
 
 def _names(batch: Batch, there: Bool[Tensor, " b"] | None, index: Int[Tensor, " m"]) -> Tensor:
-    return names_of([batch.ids[row] for row in _rows(batch, there)[index].tolist()])
+    return batch.drawn("names", _all_names)[_rows(batch, there)[index]]
+
+
+def _all_names(batch: Batch) -> Tensor:
+    return names_of(batch.ids)
 
 
 def _rows(batch: Batch, there: Bool[Tensor, " b"] | None) -> Int[Tensor, " n"]:

@@ -89,9 +89,11 @@ def tolerance(s: Float[Tensor, "*s k"], a: Tensor, b: Tensor, eps: float) -> Flo
     return s.amax(-1, keepdim=True) * (longest * eps)
 
 
-def numbers(a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"], eps: float) -> Float[Tensor, "*s numbers"]:
-    """The values that NUMBERS names, of A Bᵀ; a matrix that is not square has no skew part."""
-    s = singular_values(a, b)
+def numbers(
+    a: Float[Tensor, "*s n e"], b: Float[Tensor, "*s m e"], eps: float, s: Float[Tensor, "*s k"] | None = None
+) -> Float[Tensor, "*s numbers"]:
+    """The values that NUMBERS names, of A Bᵀ (`s`: its singular values, if known); one that is not square has no skew part."""
+    s = singular_values(a, b) if s is None else s
     skew = skew_share(a, b) if a.shape[-2] == b.shape[-2] else torch.full_like(s[..., 0], torch.nan)
     return _numbers_of(s, tolerance(s, a, b, eps), skew)
 
@@ -103,12 +105,14 @@ def _numbers_of(s: Float[Tensor, "*s k"], least: Float[Tensor, "*s 1"], skew: Fl
     return torch.stack((entropy_rank(s), rank, s[..., 0], energy[..., 0] / energy.sum(-1), skew), dim=-1)
 
 
-def rank_with_transpose(a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"], eps: float) -> Float[Tensor, "*s"]:
-    """The rank of A Bᵀ + B Aᵀ.
+def rank_with_transpose(
+    a: Float[Tensor, "*s d e"], b: Float[Tensor, "*s d e"], eps: float, s: Float[Tensor, "*s k"] | None = None
+) -> Float[Tensor, "*s"]:
+    """The rank of A Bᵀ + B Aᵀ. `s`: the singular values of A Bᵀ, if known.
 
     It has the rounding of two matrices: with twice the tolerance of one, its rank is at most twice the rank of one (Weyl).
     """
-    least = 2 * tolerance(singular_values(a, b), a, b, eps)
+    least = 2 * tolerance(singular_values(a, b) if s is None else s, a, b, eps)
     values = values_with_transpose(a, b)
     return (values > least).sum(-1).double().where(values.isfinite().all(-1), torch.nan)
 
@@ -148,8 +152,12 @@ def map_numbers(maps: HeadWeights, map: str, width: str) -> Constant | None:
     if pair is None:
         return None
     eps = precision(*pair)
-    with one_thread():
-        by_head = _of_map(*pair, eps)
+
+    def of_heads() -> Tensor:
+        with one_thread():
+            return _of_map(*pair, eps)
+
+    by_head = maps.memo(("numbers", map), of_heads)
     if width == "head":
         return Constant.of(by_head)
     whole = _of_map(_side_by_side(pair[0])[None], _side_by_side(pair[1])[None], eps)
@@ -160,8 +168,9 @@ def map_numbers(maps: HeadWeights, map: str, width: str) -> Constant | None:
 def _of_map(a: Float[Tensor, "h d e"], b: Float[Tensor, "h d_out e"], eps: float) -> Float[Tensor, "h numbers"]:
     """The values that MAP_NUMBERS names, with NaN for the sum of ranks."""
     undefined = a.new_full((len(a),), torch.nan)
-    doubled = rank_with_transpose(a, b, eps) if a.shape[-2] == b.shape[-2] else undefined
-    return torch.cat((numbers(a, b, eps), torch.stack((doubled, undefined), dim=-1)), dim=-1)
+    s = singular_values(a, b)
+    doubled = rank_with_transpose(a, b, eps, s) if a.shape[-2] == b.shape[-2] else undefined
+    return torch.cat((numbers(a, b, eps, s), torch.stack((doubled, undefined), dim=-1)), dim=-1)
 
 
 @quantity(of=HeadWeights, sparse=True)

@@ -22,9 +22,13 @@ TOGETHER = 2**23
 
 def _examples(batch: Batch, examples: str) -> Candidates:
     """Examples of enough words and not too many tokens."""
-    words = (batch.real & ~batch.special).sum(-1)
-    fitting = (words >= LEAST) & (batch.real.sum(-1) <= LONGEST)
-    rows = fitting.nonzero()[:, 0]
+
+    def compute() -> tuple[Tensor, Tensor]:
+        length = batch.length[:, 0]
+        fitting = (length - batch.special.sum(-1) >= LEAST) & (length <= LONGEST)
+        return fitting, fitting.nonzero()[:, 0]
+
+    fitting, rows = batch.memo("gate examples", compute)
 
     def names(index: Tensor) -> Tensor:
         return names_of([batch.ids[row] for row in rows[index].tolist()])

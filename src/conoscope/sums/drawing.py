@@ -8,6 +8,7 @@ dropped a few batches later.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
@@ -74,22 +75,35 @@ class Draw:
         """The candidates of each batch that are in the sample after the last batch, with all that tie with them."""
         if not batches:
             return []
-        size, most = limits = (batches[0].size, batches[0].most)
-        so_far = Sample(torch.tensor(limits), self.groups, self.ranks)
-        admitted = [so_far.admits(each.groups, each.ranks).nonzero()[:, 0] for each in batches]
-        groups = torch.cat([each.groups[at] for each, at in zip(batches, admitted, strict=True)])
-        ranks = torch.cat([each.ranks[at] for each, at in zip(batches, admitted, strict=True)])
+        limits = (batches[0].size, batches[0].most)
+        groups, ranks = torch.cat([each.groups for each in batches]), torch.cat([each.ranks for each in batches])
+        admitted = Sample(torch.tensor(limits), self.groups, self.ranks).admits(groups, ranks).nonzero()[:, 0]
+        groups, ranks = groups[admitted], ranks[admitted]
         both = torch.cat((self.groups, groups)), torch.cat((self.ranks, ranks))
         kept = choose(*both, limits)
         after = Sample(torch.tensor(limits), both[0][kept], both[1][kept])
         self.groups, self.ranks = after.groups, after.ranks
-        chosen, begin = [], 0
-        for each, at in zip(batches, admitted, strict=True):
-            here = slice(begin, begin + len(at))
-            begin = here.stop
-            stays = after.admits(groups[here], ranks[here]).nonzero()[:, 0]
-            # At most as many as the sample holds: if all names are the same, all items tie.
-            stays = stays[choose(groups[here][stays], ranks[here][stays], limits)]
-            index = at[stays]
-            chosen.append(Chosen(each.groups[index], each.ranks[index], each.at[index], each.names(index), (size, most)))
+        stays = after.admits(groups, ranks).nonzero()[:, 0]
+        begins = torch.tensor([0, *(len(each.at) for each in batches)]).cumsum(0)
+        batch = torch.searchsorted(begins, admitted[stays], right=True) - 1
+        stays, batch = (x[_in_order(batch, groups[stays], ranks[stays], limits[0])] for x in (stays, batch))
+        groups, ranks, index = groups[stays], ranks[stays], admitted[stays] - begins[batch]
+        ends = torch.searchsorted(batch, torch.arange(len(batches) + 1)).tolist()
+        chosen = []
+        for each, begin, end in zip(batches, ends, ends[1:], strict=False):
+            here = index[begin:end]
+            chosen.append(Chosen(groups[begin:end], ranks[begin:end], each.at[here], each.names(here), limits))
         return chosen
+
+
+def _in_order(batch: Int[Tensor, " n"], groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"], size: int) -> Int[Tensor, " m"]:
+    """Indices of items by batch, group and rank; at most `size` of one batch and group: if all names are the same, all items
+    tie."""
+    order = torch.from_numpy(np.lexsort((ranks.numpy(), groups.numpy(), batch.numpy())))
+    if len(order) <= size:
+        return order
+    batch, groups, places = batch[order], groups[order], torch.arange(len(order))
+    new = torch.ones_like(places, dtype=torch.bool)
+    new[1:] = (batch[1:] != batch[:-1]) | (groups[1:] != groups[:-1])
+    found: Tensor = order[places - places.where(new, 0).cummax(0).values < size]
+    return found

@@ -126,7 +126,8 @@ def choose(
     """Indices of the items that a sample with these limits (`size`, `most`) keeps, in its order; equal ranks by `values`."""
     size, most = limits
     group, rank = groups.cpu().numpy(), ranks.cpu().numpy()
-    order = np.lexsort((rank, group))
+    order = _smallest(group, rank, size)
+    order = order[np.lexsort((rank[order], group[order]))]
     equal = (np.diff(group[order]) == 0) & (np.diff(rank[order]) == 0)
     if values is not None and equal.any():
         order = np.lexsort((*values.T.flip(0).cpu().numpy(), rank, group))
@@ -135,6 +136,13 @@ def choose(
     within = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
     kept = order[(within < size) & (begins.cumsum() <= most)]
     return torch.from_numpy(kept).to(groups.device)
+
+
+def _smallest(group: Int[np.ndarray, " n"], rank: Int[np.ndarray, " n"], size: int) -> Int[np.ndarray, " m"]:
+    """Indices of the items that can be among the `size` of smallest rank of their group; of all if there are several groups."""
+    if len(rank) <= 2 * size or (group != group[0]).any():
+        return np.arange(len(rank))
+    return np.flatnonzero(rank <= np.partition(rank, size - 1)[size - 1])
 
 
 NONE = torch.iinfo(torch.int64).max
