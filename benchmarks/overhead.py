@@ -4,9 +4,10 @@
 
 Time is taken turn by turn in one process, in the middle of a corpus: after enough examples that the samples are full. What
 happens now and then (planning the samples of several batches, adding full buffers to the sums) is in the mean, not in the median.
-`start` is the mean of the first batches of a corpus, while samples fill, over the later mean; on a GPU, kernels were compiled
-before. `end_ms` is what a GPU does at the end of a corpus, however long it was. Peak memory is taken in a process of its own for
-each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` is all that torch took, idle parts included.
+`start` is the mean of the first batches of a corpus over the later mean, and `filling` that of all before the clock starts, while
+samples fill; on a GPU, kernels were compiled before. `end_ms` is what a GPU does at the end of a corpus, however long it was. Peak
+memory is taken in a process of its own for each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` is
+all that torch took, idle parts included.
 `--counts` adds what the profiler counts in a batch on a GPU: kernels, copies, waits of the CPU for the GPU, and how long the GPU
 was busy.
 
@@ -218,7 +219,7 @@ def peak_of(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) ->
 
 
 def timed(sides: tuple[str, ...], arguments: argparse.Namespace, shape: tuple[int, int]) -> list[dict[str, float | str]]:
-    on_gpu, ends = arguments.device != "cpu", {}
+    on_gpu, ends, filling = arguments.device != "cpu", {}, {}
     with ExitStack() as stack:
         for side in sides:
             # Compiling kernels is no part of a corpus.
@@ -230,8 +231,8 @@ def timed(sides: tuple[str, ...], arguments: argparse.Namespace, shape: tuple[in
         for side in (side for side in sides if side != "textbook"):
             beginning = [seconds(runs[side]) for _ in range(min(FIRST, warm))]
             first[side] = sum(beginning) / (len(beginning) + (on_gpu and side not in PLAIN))
-            for _ in range(3 if side in PLAIN else warm - len(beginning)):
-                seconds(runs[side])
+            rest = [seconds(runs[side]) for _ in range(3 if side in PLAIN else warm - len(beginning))]
+            filling[side] = fmean(beginning + rest)
         long = runs.pop("textbook", None)
         turns = [{side: seconds(run) for side, run in runs.items()} for _ in range(7 if arguments.quick else arguments.turns)]
         if long is not None:
@@ -249,6 +250,7 @@ def timed(sides: tuple[str, ...], arguments: argparse.Namespace, shape: tuple[in
             "ratio": median(turn[side] / turn["sdpa"] for turn in turns),
             "mean_ratio": fmean(turn[side] for turn in turns) / fmean(turn["sdpa"] for turn in turns),
             "start": first.get(side, math.nan) / fmean(turn[side] for turn in turns),
+            "filling": filling.get(side, math.nan) / fmean(turn[side] for turn in turns),
             **({"end_ms": ends[side]} if side in ends else {}),
             **counts.get(side, {}),
         }

@@ -186,7 +186,9 @@ def test_an_overflow_is_told_after_the_batch() -> None:
 
 def test_memory_is_linear_in_the_length_of_a_text() -> None:
     """What measuring takes beside the plain pass, whose mask is quadratic."""
-    config = ModernBertConfig(num_hidden_layers=3, hidden_size=128, intermediate_size=128, num_attention_heads=4, vocab_size=99)
+    tokens = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0)
+    sizes = {"num_hidden_layers": 3, "hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 99}
+    config = ModernBertConfig(**sizes, **tokens)
     model = ModernBertModel(config).eval().to(GPU, torch.bfloat16)
     tally = Tally.for_needs(need for name in MEASURES for need in request(name).needs())
     batches = {}
