@@ -3,7 +3,7 @@
     python benchmarks/overhead.py [--quick] [--shape 16x128 ...] [--model minilm] [--device cpu] [--json FILE]
 
 Time is taken turn by turn in one process, in the middle of a corpus: after enough examples that the samples are full. What
-happens now and then (planning the samples of several batches, adding full buffers to the sums) is in the mean, not in the median.
+happens now and then (planning samples for several batches, adding full buffers to the sums) is in the mean, not in the median.
 `start` is the mean of the first batches of a corpus over the later mean, and `filling` that of all before the clock starts, while
 samples fill; on a GPU, kernels were compiled before. `end_ms` is what a GPU does at the end of a corpus, however long it was. Peak
 memory is taken in a process of its own for each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` is
