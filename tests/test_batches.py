@@ -150,3 +150,22 @@ def test_a_tokenizer_that_belongs_to_another_model_is_refused() -> None:
 def test_a_text_without_a_token_is_refused_by_name() -> None:
     with pytest.raises(CorpusError, match="b: the text '' gives no token; take it out"):
         Batcher(byte_level(), {}, (100, 1000), LAST).batch([Example("a", id="a"), Example("", id="b")])
+
+
+def test_padded_batches_are_as_wide_as_a_multiple_of_the_step(batcher: Batcher) -> None:
+    texts = [Example("good " * words) for words in (3, 9, 20)]
+    batcher.step = 16
+    wide, even = batcher.batch(texts), batcher.batch(texts[1:2] * 2)
+    assert wide.real.shape[1] == 32
+    assert wide.real.sum(-1).tolist() == [5, 11, 22]
+    assert {x.shape for x in (*wide.inputs.values(), wide.real, wide.kind, wide.word)} == {(3, 32)}
+    assert even.real.shape[1] == 11, "nothing is padded"
+    longest = batcher.batch([Example("good " * 600), Example("short")])
+    assert longest.real.shape[1] == batcher.max_length, "no wider than the model reads"
+
+
+def test_a_batch_that_chooses_its_padding_token_is_no_wider_than_it_must_be() -> None:
+    """Another token in each batch: no two of them run the same."""
+    own = Batcher(byte_level(), {}, (64, 257), Reading("last", side="right", pad=None))
+    own.step = 16
+    assert own.batch([Example("abc"), Example("abcde")]).real.shape[1] == 5

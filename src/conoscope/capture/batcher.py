@@ -65,6 +65,8 @@ class Batcher:
         self.tokenizer, self.labels, self.reading = tokenizer, labels, reading
         self.max_length, self.vocabulary = limits
         self.truncated = 0
+        self.step = 1
+        """Batches that are padded are padded to a multiple of this: then more of them have one shape."""
         self.annotations = annotations or TokenAnnotations()
         self._kinds = Kinds(tokenizer, self._unknown_id, self.annotations.kinds)
 
@@ -122,10 +124,12 @@ class Batcher:
         self.truncated += sum(row.truncated for row in rows)
         pad, side = self._pad(rows), self.reading.side or "right"
         fills = {"input_ids": max(pad, 0), "token_type_ids": self.tokenizer.pad_token_type_id}
+        width = self._width([row.length for row in rows])
         inputs = {
-            name: arrays_side_by_side([row.inputs[name] for row in rows], fills.get(name, 0), side) for name in rows[0].inputs
+            name: arrays_side_by_side([row.inputs[name] for row in rows], fills.get(name, 0), side, width)
+            for name in rows[0].inputs
         }
-        real = arrays_side_by_side([np.ones(row.length, dtype=bool) for row in rows], 0, side)
+        real = arrays_side_by_side([np.ones(row.length, dtype=bool) for row in rows], 0, side, width)
         ids = inputs["input_ids"]
         kind, named = self._kinds.of(ids, real)
         return Batch(
@@ -134,7 +138,7 @@ class Batcher:
             kind=kind,
             named=named,
             unknown=(ids == self._unknown_id) & real,
-            word=arrays_side_by_side([row.words for row in rows], -1, side),
+            word=arrays_side_by_side([row.words for row in rows], -1, side, width),
             cls=self._cls(ids, real),
             label=torch.tensor([-1 if e.label is None else self.labels.get(e.label, -1) for e in examples]),
             place=torch.tensor([row.place for row in rows]),
@@ -163,6 +167,14 @@ class Batcher:
             return_attention_mask=True,
             return_offsets_mapping=True,
         )
+
+    def _width(self, lengths: Sequence[int]) -> int:
+        """How wide a batch of these lengths is; without padding, or with a padding token that each batch chooses, no wider than
+        it must be."""
+        longest = max(lengths)
+        if len(set(lengths)) == 1 or self.reading.pad is None:
+            return longest
+        return min(-(-longest // self.step) * self.step, max(longest, self.max_length))
 
     def _pad(self, rows: Sequence[Row]) -> int:
         """The padding id: the one that the model's configuration names, or else one that occurs in no row."""
@@ -204,10 +216,9 @@ def _cut(items: Sequence[T], size: int) -> Iterator[list[T]]:
     return (list(items[start : start + size]) for start in range(0, len(items), size))
 
 
-def arrays_side_by_side(rows: Sequence[Shaped[np.ndarray, " _"]], fill: int, side: Side) -> Shaped[Tensor, "b t"]:
-    """The arrays as rows of one tensor, padded to the longest with `fill`."""
-    longest = max(map(len, rows), default=0)
-    whole = np.full((len(rows), longest), fill, dtype=rows[0].dtype)
+def arrays_side_by_side(rows: Sequence[Shaped[np.ndarray, " _"]], fill: int, side: Side, width: int) -> Shaped[Tensor, "b t"]:
+    """The arrays as rows of one tensor of this width, padded with `fill`."""
+    whole = np.full((len(rows), width), fill, dtype=rows[0].dtype)
     for line, row in zip(whole, rows, strict=True):
-        line[slice(len(row)) if side == "right" else slice(longest - len(row), longest)] = row
+        line[slice(len(row)) if side == "right" else slice(width - len(row), width)] = row
     return torch.from_numpy(whole)

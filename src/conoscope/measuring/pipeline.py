@@ -33,7 +33,7 @@ from conoscope.measures.tally import Tally
 from conoscope.measuring.checkpoint import Checkpoint
 from conoscope.measuring.provenance import command, notes_of, of_corpus, of_model
 from conoscope.measuring.running import Outcome, Runner
-from conoscope.measuring.windows import Windows, batches_of
+from conoscope.measuring.windows import Windows, batches_of, width_step_of
 from conoscope.results.result import Result
 from conoscope.results.store import claim
 
@@ -182,6 +182,7 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
         for maps in head_weights_of(loaded.module):
             tally.add(maps)
     batcher.truncated, (shard, shards) = seen.truncated, options.shard
+    batcher.step = width_step_of(loaded.device)
     size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
     places = count(shard + shards * seen.examples, shards)
     windows = Windows(examples, batcher, size, replace(seen), places, batches_of(loaded.device))

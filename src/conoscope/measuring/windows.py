@@ -16,6 +16,15 @@ BATCHES = {"cpu": 32, "cuda": 8}
 the first window to be tokenized."""
 
 
+WIDTH_STEP = 16
+"""Padded batches on a GPU are as wide as a multiple of this, so that batches of one shape come again and are replayed."""
+
+
+def width_step_of(device: torch.device) -> int:
+    """Of what the width of a padded batch is a multiple for a model on this device."""
+    return 1 if device.type == "cpu" else WIDTH_STEP
+
+
 def batches_of(device: torch.device) -> int:
     """How many batches a window has for a model on this device."""
     return BATCHES.get(device.type, BATCHES["cuda"])
