@@ -213,6 +213,10 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
                 checkpoint.keep(tally, seen)
         count_in(runner.rest())
         runner.complete()
+        if runner.unrecorded is not None:
+            checkpoint.capture = sorted({*checkpoint.capture, runner.unrecorded})
+            if options.verbose:
+                say(runner.unrecorded, error=True)
     tally.settle()
     gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]
     if gaps and not checkpoint.provenance["every"]:

@@ -24,7 +24,7 @@ from conoscope.measures.tally import Tally
 from conoscope.sums.stacked import Slots
 
 MOST = 32
-"""How many shapes are recorded; then the one that was recorded first is dropped."""
+"""How many programs are kept; then the first one is dropped."""
 ATTEMPTS = 2
 """How often recording may fail."""
 LEAST = 16
@@ -125,13 +125,19 @@ def _copied(array: Any, copies: dict[int, Any]) -> Any:
 
 @dataclass
 class Shape:
-    """What is known of batches of one shape: how many places are computed; the epoch of the sums when the last one ran operation
-    by operation; the program, if it was recorded; how many batches in a row needed far fewer places."""
+    """What is known of batches of one shape: how many places are computed; the layouts that ran operation by operation, and the
+    programs of those that came again, both in one epoch of the sums; how many batches in a row needed far fewer places."""
 
     rooms: Rooms
     epoch: int = -1
-    program: Program | None = None
+    ran: set[Layout] = field(default_factory=set)
+    programs: dict[Layout, Program] = field(default_factory=dict)
     loose: int = 0
+
+    def begin(self, epoch: int) -> None:
+        """Forget what was known of sums that are elsewhere now."""
+        if self.epoch != epoch:
+            self.epoch, self.ran, self.programs = epoch, set(), {}
 
 
 @dataclass(frozen=True)
@@ -169,17 +175,22 @@ class Replays:
         ready, self._ready = self._ready, None
         if ready is None or ready.host is not batch.on_host:
             ready = self._prepared(batch.on_host)
-        shape, again = ready.shape, ready.shape.epoch == self.tally.epoch
-        if again and shape.program is None and self.reason is None:
-            shape.program = self._recorded(ready)
-            self._forget_some()
-        if again and shape.program is not None and shape.program.layout == ready.layout:
-            return shape.program.run(ready.bytes, ready.host)
-        moved = _moved(ready.host, ready.places, ready.layout.views(ready.bytes.to(self.device, non_blocking=True)))
+        shape, layout = ready.shape, ready.layout
+        shape.begin(self.tally.epoch)
+        if layout in shape.ran and layout not in shape.programs and self.reason is None:
+            program = self._recorded(ready)
+            if program is not None:
+                shape.programs[layout] = program
+                self._forget_some()
+        if layout in shape.programs:
+            return shape.programs[layout].run(ready.bytes, ready.host)
+        moved = _moved(ready.host, ready.places, layout.views(ready.bytes.to(self.device, non_blocking=True)))
         told = self._body(moved, ready.places, self.tally.take)
-        self._drawn |= moved.asked
-        self._places |= ready.places.asked
-        shape.epoch, shape.program = self.tally.epoch, None
+        if moved.asked or ready.places.asked:
+            self._drawn |= moved.asked
+            self._places |= ready.places.asked
+            layout = Layout.of(self._tensors(ready.host, ready.places))
+        shape.ran.add(layout)
         return told
 
     def _prepared(self, host: Batch) -> Ready:
@@ -198,7 +209,7 @@ class Replays:
         known.loose = known.loose + 1 if sum(known.rooms.of.values()) > SPARE + 3 * sum(counts.values()) else 0
         if known.loose > PATIENCE:
             known = self._with_rooms(
-                host, {need: max(_room(counts[need]), LEAST) for need, room in known.rooms.of.items() if room}
+                host, {need: max(_room(counts.get(need, 0)), LEAST) for need, room in known.rooms.of.items() if room}
             )
         elif not places.fits():
             before = known.rooms.of
@@ -238,22 +249,28 @@ class Replays:
                 program.told = self._body(moved, places, program.take)
         # Whatever a model or a driver objects to, such as waiting for the GPU: the batch runs as it did before.
         except Exception as error:
-            # Libraries may prepare themselves for what they first do in a second batch.
-            cause, self._failures = error.__cause__ or error, self._failures + 1
-            if self._failures < ATTEMPTS:
-                return None
-            self.reason = f"a batch cannot be recorded ({type(cause).__name__}: {str(cause).partition(chr(10))[0]})"
+            cause = error.__cause__ or error
+            self._failed(f"{type(cause).__name__}: {str(cause).partition(chr(10))[0]}")
             return None
-        return None if moved.asked or places.asked else program
+        if moved.asked or places.asked:
+            self._failed("they ask for what was not sent with them")
+            return None
+        return program
+
+    def _failed(self, why: str) -> None:
+        # Libraries may prepare themselves for what they first do in a second batch.
+        self._failures += 1
+        if self._failures == ATTEMPTS:
+            self.reason = f"batches cannot be recorded and replayed ({why})"
 
     def _living(self) -> Graph | None:
         """A graph that was recorded and not forgotten."""
-        return next((shape.program.graph for shape in self._shapes.values() if shape.program is not None), None)
+        return next((program.graph for shape in self._shapes.values() for program in shape.programs.values()), None)
 
     def _forget_some(self) -> None:
-        recorded = [shape for shape in self._shapes.values() if shape.program is not None]
-        for shape in recorded[:-MOST]:
-            shape.program = None
+        recorded = [(shape, layout) for shape in self._shapes.values() for layout in shape.programs]
+        for shape, layout in recorded[:-MOST]:
+            del shape.programs[layout]
 
 
 def _kind_of(host: Batch) -> Hashable:

@@ -92,6 +92,11 @@ class Runner:
         choice = self.capture.choice
         return f"on {name} in {dtype}: {'no attention weights are needed' if choice is None else choice}"
 
+    @property
+    def unrecorded(self) -> str | None:
+        """Why no batch is recorded and replayed, where batches could be; None if there is no such reason."""
+        return None if self._replays is None else self._replays.reason
+
     def __call__(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Run these batches; OverflowedError if one overflows. On a GPU an outcome comes one batch late, while the next one runs:
         that of the last batch with the next batches, or from `rest`."""
