@@ -18,7 +18,7 @@ def _seen(M, b, h, i, j, T, mb, mh, mi, mj, alike, MASKED: tl.constexpr, CAUSAL:
     if CAUSAL:
         seen = seen & (j <= i)
     if MASKED:
-        at = M + b.to(tl.int64) * mb + h * mh + j * mj
+        at = M + b.to(tl.int64) * mb + h.to(tl.int64) * mh + j * mj
         if alike:
             seen = seen & (tl.load(at, mask=(j < T) & (j >= 0), other=0) != 0)
         else:

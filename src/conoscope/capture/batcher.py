@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, groupby
+from itertools import count, groupby, islice
 from typing import TypeVar
 
 import numpy as np
@@ -71,9 +71,11 @@ class Batcher:
         self._kinds = Kinds(tokenizer, self._unknown_id, self.annotations.kinds)
 
     def batches(self, examples: Iterable[Example], size: int, places: Iterable[int] | None = None) -> Iterator[Batch]:
-        """Batches of `size` examples of similar length, so not in the given order. `places`: the examples' numbers."""
-        numbered = list(zip(examples, count(1) if places is None else places, strict=False))
-        yield from self.batches_of([row for some in _cut(numbered, size) for row in self.rows(some)], size)
+        """Batches of `size` examples of similar length, so not in the given order; those of WINDOW batches are sorted together.
+        `places`: the examples' numbers."""
+        numbered = zip(examples, count(1) if places is None else places, strict=False)
+        while some := list(islice(numbered, size * WINDOW)):
+            yield from self.batches_of([row for few in _cut(some, size) for row in self.rows(few)], size)
 
     def rows(self, numbered: Iterable[tuple[Example, int]]) -> list[Row]:
         """Examples with their numbers, tokenized."""

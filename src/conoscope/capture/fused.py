@@ -26,6 +26,8 @@ from conoscope.capture.softmax import PlainAttention
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256
 """The widest head whose queries and keys fit a block."""
+WIDE = 128
+"""From which width on blocks of queries are smaller than those of the matrix units."""
 RECENT = (8, 0)
 """The compute capability from which tensor cores multiply bfloat16 and 19-bit numbers."""
 
@@ -73,10 +75,11 @@ def try_attention(
         columns = FusedAttention(PlainAttention(query, key, value, None, False, 1.0), batch).reduced()["columns"]
         heads, width = query.shape[1], value.shape[-1]
         if width <= fused_vectors.WIDEST:
-            ones = torch.ones(heads, width, heads * width, device=key.device)
-            fused_vectors.transformed_norms(value, ones[..., :width])
-            fused_vectors.head_grams(value, drawn_keys(batch), ones.flatten(0, 1))
-            fused_vectors.weighted_vectors(value, drawn_keys(batch)[0], columns[..., 0], ones)
+            fused_vectors.transformed_norms(value, torch.ones(heads, width, width, device=key.device))
+            if heads * width <= fused_vectors.WHOLE:
+                ones = torch.ones(heads, width, heads * width, device=key.device)
+                fused_vectors.head_grams(value, drawn_keys(batch), ones.flatten(0, 1))
+                fused_vectors.weighted_vectors(value, drawn_keys(batch)[0], columns[..., 0], ones)
         gram = torch.ones(len(query), columns.shape[-1], heads, heads, device=key.device)
         fused_vectors.summed_norms(columns, gram, batch.real.float())
     return failure()
@@ -135,11 +138,12 @@ class FusedAttention:
             query, key, seen, *ranges[:2], alike, drawn, top, total, entropy, band, columns, self.plain.scale,
             *shared, by_query, drawn.shape[1], BC=16, **options,
         )  # fmt: skip
-        # Products of float32 numbers are the same on both sides only if keys lie as they did for the rows.
+        # Products of both kernels are rounded alike, so that no weight is above 1, only where blocks lie alike.
+        along_rows = query.dtype == torch.float32 or width > WIDE
         kernels.attention_keys[(by_key * rows * heads,)](
             query, key, seen, *ranges[2:], alike, asking_queries(self.batch), self.batch.cls, drawn_queries(self.batch),
             top, total, received, row, paired, self.plain.scale, *shared, by_key,
-            AXIS=0 if query.dtype == torch.float32 else 1, **options,
+            AXIS=0 if along_rows else 1, **options,
         )  # fmt: skip
         return {
             "entropy": entropy, "band": band, "columns": columns.mT, "received": received, "classifying": row, "paired": paired,
@@ -156,7 +160,9 @@ class FusedAttention:
             keys = block_ranges(any_head, blocks.queries, blocks.keys)
             queries = block_ranges(any_head.mT, blocks.keys, blocks.queries)
             rows = len(self.plain.query)
-            alike = (mask == mask[:, :, :1]).flatten(1).all(1, keepdim=True).int()
+            same_rows = mask.shape[2] == 1 or mask.stride(2) == 0
+            alike = mask.new_ones(len(mask), 1) if same_rows else (mask == mask[:, :, :1]).flatten(1).all(1, keepdim=True)
+            alike = alike.int()
             # Keeps the mask alive, so that no other mask can get its id.
             return mask, [x.expand(rows, -1).contiguous() for x in (alike, *keys, *queries)]
 

@@ -24,7 +24,7 @@ from conoscope.measures.tally import Tally
 from conoscope.sums.stacked import Slots
 
 MOST = 32
-"""How many programs are kept; then the first one is dropped."""
+"""How many programs there are at most; then no more batches are recorded."""
 ATTEMPTS = 2
 """How often recording may fail."""
 LEAST = 16
@@ -177,11 +177,10 @@ class Replays:
             ready = self._prepared(batch.on_host)
         shape, layout = ready.shape, ready.layout
         shape.begin(self.tally.epoch)
-        if layout in shape.ran and layout not in shape.programs and self.reason is None:
+        if layout in shape.ran and layout not in shape.programs and self.reason is None and self._programs() < MOST:
             program = self._recorded(ready)
             if program is not None:
                 shape.programs[layout] = program
-                self._forget_some()
         if layout in shape.programs:
             return shape.programs[layout].run(ready.bytes, ready.host)
         moved = _moved(ready.host, ready.places, layout.views(ready.bytes.to(self.device, non_blocking=True)))
@@ -267,10 +266,8 @@ class Replays:
         """A graph that was recorded and not forgotten."""
         return next((program.graph for shape in self._shapes.values() for program in shape.programs.values()), None)
 
-    def _forget_some(self) -> None:
-        recorded = [(shape, layout) for shape in self._shapes.values() for layout in shape.programs]
-        for shape, layout in recorded[:-MOST]:
-            del shape.programs[layout]
+    def _programs(self) -> int:
+        return sum(len(shape.programs) for shape in self._shapes.values())
 
 
 def _kind_of(host: Batch) -> Hashable:
