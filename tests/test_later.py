@@ -106,3 +106,16 @@ def test_what_cannot_share_a_batch_is_not_joined() -> None:
     assert joined([padded((5, 3)), replace(padded((8, 2)), pad=7)]) is None, "another padding token"
     known = [replace(batch, pad=3) for batch in (padded((5, 3)), padded((8, 2)))]
     assert joined(known) is None, "a token that is in neither batch may be in the other"
+
+
+def test_examples_that_tie_are_all_run() -> None:
+    """Which of several examples of one name is in a sample is settled by their values, whatever the order of the batches."""
+    for order in ((0, 1), (1, 0)):
+        tally = Tally.for_needs(request("directionality").needs())
+        later = Later(tally)
+        several = [replace(named(of_kinds((20, 21, 22, 23) * 3), number), ids=("same",) * 12) for number in order]
+        tally.plan(several, lambda host: torch.ones(len(host.ids), dtype=torch.bool))
+        asked = sum(chosen.count for batch in several for chosen in tally.planned(batch).values())
+        later.take(several)
+        assert asked
+        assert sum(len(part.batch.ids) for part in later.leave()) > 8

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from architectures import VOCABULARY, tiny
@@ -21,6 +21,7 @@ from conoscope.capture.loading import LoadedModel
 from conoscope.capture.sending import Layout
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
+from conoscope.measuring import replay
 from conoscope.measuring.later import Later
 from conoscope.measuring.replay import Program, Replays
 from conoscope.measuring.running import Runner
@@ -98,12 +99,19 @@ def batches(lengths: tuple[int, ...] = (24, 22, 27, 25), count: int = 12, left: 
 
 
 def measured(
-    name: str, some: list[Batch], replays: bool, window: int = 4, settle: int | None = None
+    name: str,
+    some: list[Batch],
+    replays: bool,
+    window: int = 4,
+    settle: int | None = None,
+    change: Callable[[nn.Module], None] = lambda model: None,
 ) -> tuple[dict[str, pd.DataFrame], Replays | None]:
     tally = Tally.for_needs(need for measure in MEASURES for need in request(measure).needs())
-    with Runner(LoadedModel(tiny(name, torch.float64), None, name, ()), tally) as runner:
+    model = tiny(name, torch.float64)
+    change(model)
+    with Runner(LoadedModel(model, None, name, ()), tally) as runner:
         if replays:
-            runner._later, runner._replays = Later(tally), Replays(tally, CPU, runner._collected, Tape)
+            runner._later, runner._replays = Later(tally), Replays(tally, runner.loaded.module, CPU, runner._collected, Tape)
         for begin in range(0, len(some), window):
             runner.plan(some[begin : begin + window])
             assert all(bool(outcome.sound.all()) for outcome in runner(some[begin : begin + window]))
@@ -188,7 +196,7 @@ def test_samples_that_outgrow_their_rooms_are_taken_whole(runs: list[int]) -> No
 
 
 def test_rooms_follow_what_samples_take() -> None:
-    replays = Replays(Tally.for_needs(request("frequency").needs()), CPU, lambda *given: None, Tape)  # type: ignore[arg-type]
+    replays = Replays(Tally.for_needs(request("frequency").needs()), nn.Module(), CPU, lambda *given: None, Tape)  # type: ignore[arg-type]
     (need,) = (need for need in replays.tally.stacked if need.described.sample is not None)
     rooms = []
     for number, count in enumerate([900, 500, *[20] * 12, 100]):
@@ -213,11 +221,50 @@ def test_what_a_batch_asks_for_beyond_what_is_known_runs_unrecorded() -> None:
         asked.append(len(asked))
         return moved.drawn(("number", len(asked)), lambda host: torch.ones(len(host.ids), dtype=torch.bool)), None
 
-    replays = Replays(tally, CPU, body, Tape)
+    replays = Replays(tally, nn.Module(), CPU, body, Tape)
     some = [replace(batch, host=replace(batch)) for batch in batches(count=6)]
     for batch in some:
         replays(batch)
     assert not any(shape.programs for shape in replays._shapes.values())
+
+
+def keeps_a_table(model: nn.Module) -> None:
+    """Keep a table of the length of the last batch, as some models do; what was kept before is gone."""
+
+    def add(module: nn.Module, given: Any, returned: Tensor) -> Tensor:
+        table = getattr(module, "table", None)
+        if table is None or len(table) != returned.shape[1]:
+            if table is not None:
+                table.fill_(torch.nan)
+            module.table = torch.zeros(returned.shape[1], dtype=returned.dtype)
+        return returned + module.table[None, :, None]
+
+    model.bert.embeddings.register_forward_hook(add)
+
+
+def test_a_program_does_not_outlive_the_tensors_that_a_model_keeps(runs: list[int]) -> None:
+    even, odd = batches(count=16)[::2], batches(count=16)[1::2]
+    some = [*even[:4], *odd[:4], *even[4:], *odd[4:]]
+    found, replays = measured("bert", some, True, change=keeps_a_table)
+    assert replays is not None
+    assert replays.reason is None
+    assert len(runs) >= 8, "the first of each run of one width is not replayed"
+    expected, _ = measured("bert", some, False, change=keeps_a_table)
+    assert_equal(found, expected)
+
+
+def test_too_many_programs_are_not_thrashed(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MOST", 1)
+    recorded: list[Any] = []
+    record = Tape.recording
+    monkeypatch.setattr(Tape, "recording", lambda self: (recorded.append(self), record(self))[1])
+    found, _ = measured("bert", batches(), True)
+    assert len(recorded) == 1
+    assert len(runs) == 5
+    monkeypatch.setattr(replay, "LONG", 1)
+    measured("bert", batches(), True)
+    assert len(recorded) > 2, "one that has not run for long gives way"
+    assert_equal(found, measured("bert", batches(), False)[0])
 
 
 def test_recording_that_fails_says_why_and_runs_the_batch(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

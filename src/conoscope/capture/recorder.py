@@ -4,6 +4,7 @@ A model runs with one of our attention backends (`backends.py`); one that never 
 `traced_attention` traces. A layer's tensors reach `receive` as one Trace before the next layer runs.
 """
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -179,6 +180,23 @@ class Capture:
                     return
             self.choice = choose(device, dtype, False, self.whole)
 
+    def waits(self) -> bool:
+        """Whether the model's own forward pass waits for a GPU; its mask functions are told if there is padding."""
+        batch = random_batch(self.module)
+        with recording(None, batch), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch says once that its check is a prototype
+            before = torch.cuda.get_sync_debug_mode()
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                answer_of(self.module, batch)
+            except RuntimeError as error:
+                if "synchronizing" not in str(error):
+                    raise
+                return True
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        return False
+
     @property
     def runs_sdpa(self) -> bool:
         """Whether the model's context vectors are those of SDPA."""
@@ -264,8 +282,8 @@ def _agree(ours: Sequence[Tensor], theirs: Sequence[Tensor], real: Bool[Tensor, 
 
 
 @contextmanager
-def recording(recorder: Recorder | Log, batch: Batch) -> Iterator[None]:
-    """Context, without gradients, in which the recorder receives the model's calls, and mask functions know if there is
+def recording(recorder: Recorder | Log | None, batch: Batch) -> Iterator[None]:
+    """Context, without gradients, in which the recorder, if any, receives the model's calls, and mask functions know if there is
     padding."""
     token, padding = RECORDER.set(recorder), PADDED.set(not bool(batch.on_host.real.all()))
     try:

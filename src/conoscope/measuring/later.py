@@ -17,7 +17,7 @@ from conoscope.capture.joining import joined, rows_of
 from conoscope.measures.needs import Need
 from conoscope.measures.tally import Tally
 from conoscope.sums.drawing import Chosen
-from conoscope.sums.samples import choose
+from conoscope.sums.samples import staying
 
 TOKENS = 2048
 """At most so many tokens are run together, unless one text has more: whole attention maps take memory."""
@@ -94,7 +94,7 @@ class Later:
         if not mine:
             return
         groups, ranks = (torch.cat([getattr(part.chosen[need], name) for part in mine]) for name in ("groups", "ranks"))
-        stays = _mask(len(ranks), choose(groups, ranks, mine[0].chosen[need].limits))
+        stays = _mask(len(ranks), staying(groups, ranks, mine[0].chosen[need].limits))
         for part, stay in zip(mine, stays.tolist(), strict=True):
             if not stay:
                 del part.chosen[need]

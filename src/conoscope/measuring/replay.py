@@ -9,11 +9,12 @@ copied before the next one runs.
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Protocol
 
 import torch
 from jaxtyping import UInt8
-from torch import Tensor
+from torch import Tensor, nn
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.masks import as_if_not_recorded
@@ -23,8 +24,10 @@ from conoscope.measures.places import Places, Rooms
 from conoscope.measures.tally import Tally
 from conoscope.sums.stacked import Slots
 
-MOST = 32
-"""How many programs there are at most; then no more batches are recorded."""
+MOST, LONG = 32, 256
+"""How many programs there are at most; and after how many batches without it one gives way to another."""
+MOST_LAYOUTS = 64
+"""How many layouts of one shape are remembered: of short texts nearly every batch has its own."""
 ATTEMPTS = 2
 """How often recording may fail."""
 LEAST = 16
@@ -55,11 +58,12 @@ class CudaGraph:
     def __init__(self, device: torch.device, beside: "CudaGraph | None" = None) -> None:
         self._graph, self._device = torch.cuda.CUDAGraph(), device
         self.pool: Any = torch.cuda.graph_pool_handle() if beside is None else beside.pool
+        self.stream: torch.cuda.Stream = torch.cuda.Stream(device) if beside is None else beside.stream
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Context that records; other threads may go on using the GPU."""
-        stream, now = torch.cuda.Stream(self._device), torch.cuda.current_stream(self._device)
+        stream, now = self.stream, torch.cuda.current_stream(self._device)
         stream.wait_stream(now)
         with torch.cuda.stream(stream):
             self._graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
@@ -88,6 +92,8 @@ class Program:
     tally: Tally
     told: Told | None = None
     found: list[tuple[Slots, Any]] = field(default_factory=list)
+    last: int = 0
+    """The number of the batch that it ran on last."""
 
     def take(self, slots: Slots, found: Any, batch: Batch) -> None:
         """While it is recorded: add large arrays to the sums, as part of the program, and keep the others to be taken."""
@@ -126,18 +132,27 @@ def _copied(array: Any, copies: dict[int, Any]) -> Any:
 @dataclass
 class Shape:
     """What is known of batches of one shape: how many places are computed; the layouts that ran operation by operation, and the
-    programs of those that came again, both in one epoch of the sums; how many batches in a row needed far fewer places."""
+    programs of those that came again; how many batches in a row needed far fewer places."""
 
     rooms: Rooms
-    epoch: int = -1
     ran: set[Layout] = field(default_factory=set)
     programs: dict[Layout, Program] = field(default_factory=dict)
     loose: int = 0
 
-    def begin(self, epoch: int) -> None:
-        """Forget what was known of sums that are elsewhere now."""
-        if self.epoch != epoch:
-            self.epoch, self.ran, self.programs = epoch, set(), {}
+
+Kept = list[tuple[dict[str, Any], str, Tensor]]
+
+
+def _kept_by(module: nn.Module) -> Kept:
+    """The tensors that modules keep beside their parameters, each with the dictionary that holds it."""
+    holders: list[dict[str, Any]] = []
+    for part in module.modules():
+        holders += [vars(part), part._buffers]
+    return [(held, name, x) for held in holders for name, x in held.items() if isinstance(x, Tensor)]
+
+
+def _same(one: Kept, other: Kept) -> bool:
+    return len(one) == len(other) and all(a[2] is b[2] for a, b in zip(one, other, strict=True))
 
 
 @dataclass(frozen=True)
@@ -156,11 +171,17 @@ class Replays:
     nothing is recorded, if nothing is."""
 
     def __init__(
-        self, tally: Tally, device: torch.device, body: Body, graph: Callable[[torch.device, Any], Graph] = CudaGraph
+        self,
+        tally: Tally,
+        module: nn.Module,
+        device: torch.device,
+        body: Body,
+        graph: Callable[[torch.device, Any], Graph] = CudaGraph,
     ) -> None:
-        self.tally, self.device, self._body, self._graph = tally, device, body, graph
+        self.tally, self.module, self.device, self._body, self._graph = tally, module, device, body, graph
         self.reason: str | None = None
-        self._failures = 0
+        self._failures = self._batches = 0
+        self._epoch, self._kept = tally.epoch, _kept_by(module)
         self._ready: Ready | None = None
         self._drawn: dict[Hashable, Callable[[Batch], Tensor]] = {}
         self._places: dict[Hashable, None] = {}
@@ -176,21 +197,48 @@ class Replays:
         if ready is None or ready.host is not batch.on_host:
             ready = self._prepared(batch.on_host)
         shape, layout = ready.shape, ready.layout
-        shape.begin(self.tally.epoch)
-        if layout in shape.ran and layout not in shape.programs and self.reason is None and self._programs() < MOST:
+        self._batches += 1
+        if self._epoch != self.tally.epoch:
+            self._epoch = self.tally.epoch
+            self._forget()
+        if layout in shape.ran and layout not in shape.programs and self.reason is None and self._has_room():
             program = self._recorded(ready)
             if program is not None:
                 shape.programs[layout] = program
         if layout in shape.programs:
-            return shape.programs[layout].run(ready.bytes, ready.host)
+            program = shape.programs[layout]
+            program.last = self._batches
+            return program.run(ready.bytes, ready.host)
         moved = _moved(ready.host, ready.places, layout.views(ready.bytes.to(self.device, non_blocking=True)))
         told = self._body(moved, ready.places, self.tally.take)
+        # A program reads the tensors that a model keeps (tables of positions, for example) where they were.
+        if not _same(kept := _kept_by(self.module), self._kept):
+            self._kept = kept
+            self._forget()
         if moved.asked or ready.places.asked:
             self._drawn |= moved.asked
             self._places |= ready.places.asked
             layout = Layout.of(self._tensors(ready.host, ready.places))
+        if len(shape.ran) == MOST_LAYOUTS:
+            shape.ran.clear()
         shape.ran.add(layout)
         return told
+
+    def _forget(self) -> None:
+        """Forget what was recorded, and what could be."""
+        for shape in self._shapes.values():
+            shape.ran, shape.programs = set(), {}
+
+    def _has_room(self) -> bool:
+        """Whether one more program may be kept; if there are too many, one that has not run for long gives way."""
+        programs = [(program.last, shape, at) for shape in self._shapes.values() for at, program in shape.programs.items()]
+        if len(programs) < MOST:
+            return True
+        last, shape, layout = min(programs, key=itemgetter(0))
+        if self._batches - last < LONG:
+            return False
+        del shape.programs[layout]
+        return True
 
     def _prepared(self, host: Batch) -> Ready:
         shape, places = self._placed(host)
@@ -211,17 +259,17 @@ class Replays:
                 host, {need: max(_room(counts.get(need, 0)), LEAST) for need, room in known.rooms.of.items() if room}
             )
         elif not places.fits():
-            before = known.rooms.of
-            known = self._with_rooms(host, {need: max(before.get(need, 0), _room(count)) for need, count in counts.items()})
+            of = {need: max(known.rooms.of.get(need, 0), _room(count)) for need, count in counts.items()}
+            known = self._with_rooms(host, of, known.rooms.union)
         else:
             return known, places
         self._shapes[kind] = known
         places = Places(host, self.tally.stacked, chosen, known.rooms)
         return known, places
 
-    def _with_rooms(self, host: Batch, of: dict[Need, int]) -> Shape:
-        joined = Places(host, self.tally.stacked, self.tally.planned(host), Rooms(of)).joined_sizes()
-        return Shape(Rooms(of, {group: _union_room(size) for group, size in joined.items()}))
+    def _with_rooms(self, host: Batch, of: dict[Need, int], least: Mapping[Hashable, int] | None = None) -> Shape:
+        joined, least = Places(host, self.tally.stacked, self.tally.planned(host), Rooms(of)).joined_sizes(), least or {}
+        return Shape(Rooms(of, {group: max(least.get(group, 0), _union_room(size)) for group, size in joined.items()}))
 
     def _tensors(self, host: Batch, places: Places) -> dict[Hashable, Tensor]:
         """All that is sent of a batch, by name: its own tensors, and what earlier batches asked for."""
@@ -237,24 +285,34 @@ class Replays:
         """The program of batches laid out like this one, whose shape ran before; None if it cannot be recorded."""
         places = Places(ready.host, self.tally.stacked, self.tally.planned(ready.host), ready.shape.rooms)
         living = self._living()
-        if living is None and self.device.type == "cuda":
-            # What was freed lies idle in torch's cache, and a program has memory of its own.
-            torch.cuda.empty_cache()
-        bytes = ready.bytes.to(self.device, copy=True, non_blocking=True)
-        moved, graph = _moved(ready.host, places, ready.layout.views(bytes)), self._graph(self.device, living)
-        program = Program(ready.layout, bytes, graph, self.tally)
         try:
+            if living is None and self.device.type == "cuda":
+                # What was freed lies idle in torch's cache, and a program has memory of its own.
+                torch.cuda.empty_cache()
+            bytes = ready.bytes.to(self.device, copy=True, non_blocking=True)
+            moved, graph = _moved(ready.host, places, ready.layout.views(bytes)), self._graph(self.device, living)
+            program = Program(ready.layout, bytes, graph, self.tally)
             with graph.recording(), as_if_not_recorded():
                 program.told = self._body(moved, places, program.take)
         # Whatever a model or a driver objects to, such as waiting for the GPU: the batch runs as it did before.
         except Exception as error:
             cause = error.__cause__ or error
             self._failed(f"{type(cause).__name__}: {str(cause).partition(chr(10))[0]}")
+            self._restore()
             return None
-        if moved.asked or places.asked:
-            self._failed("they ask for what was not sent with them")
+        if moved.asked or places.asked or not _same(_kept_by(self.module), self._kept):
+            self._failed("they ask for what was not sent with them, or the model keeps what it computes")
+            self._restore()
             return None
+        self._failures = 0
         return program
+
+    def _restore(self) -> None:
+        """Take back what the model kept of a batch that never ran."""
+        for values, name, _ in _kept_by(self.module):
+            del values[name]
+        for values, name, tensor in self._kept:
+            values[name] = tensor
 
     def _failed(self, why: str) -> None:
         # Libraries may prepare themselves for what they first do in a second batch.

@@ -72,12 +72,16 @@ class Runner:
         self._before: Outcome | None = None
         on_gpu = loaded.device.type == "cuda"
         self._later = Later(tally) if on_gpu else None
-        self._replays = Replays(tally, loaded.device, self._collected) if on_gpu and not tally.wants_subjects else None
+        self._replays: Replays | None = None
+        if on_gpu and not tally.wants_subjects:
+            self._replays = Replays(tally, loaded.module, loaded.device, self._collected)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.capture)
             self.wiring = self.capture.find_wiring()
+            if self._replays is not None and self.capture.waits():
+                self._replays.reason = "batches are not recorded and replayed: the model waits for the GPU"
             self._stack = stack.pop_all()
         return self
 
@@ -106,6 +110,7 @@ class Runner:
             before, self._before = self._before, self._run(batch)
             batch = next(coming, None)
             if batch is not None and self._replays is not None:
+                self.plan([batch])
                 self._replays.prepare(batch)
             if before is not None:
                 yield self._told(before)
@@ -119,18 +124,21 @@ class Runner:
             yield self._told(before)
 
     def plan(self, batches: list[Batch]) -> None:
-        """Decide what the samples take from batches that run next."""
+        """Decide what the samples take from batches that run next; once for each."""
         self.tally.plan(batches, self._there)
         if self._later is not None:
             self._later.take(batches)
 
     def complete(self) -> None:
         """Run what was left for later. Afterwards the tally holds all that was asked for of the batches so far."""
+        outcomes = []
         for part in self._later.leave() if self._later is not None else ():
             moved = part.batch.to(self.loaded.device)
             places = Places(moved, self.tally.stacked, part.chosen)
             told = self._pass(moved, Collector(self.tally, moved, places, only=part.chosen), None)
-            self._told(Outcome.of(part.batch, told, 0))
+            outcomes.append(Outcome.of(part.batch, told, 0))
+        for outcome in outcomes:
+            self._told(outcome)
 
     def _there(self, batch: Batch) -> Bool[Tensor, " b"]:
         """The examples that have a pooled vector, and no label beyond the model's classes."""
@@ -139,7 +147,7 @@ class Runner:
 
     def _run(self, batch: Batch) -> Outcome:
         host = batch.on_host
-        self.tally.plan([host], self._there)
+        self.plan([host])
         if self._replays is None:
             moved = batch.to(self.loaded.device)
             told = self._collected(moved, Places(moved, self.tally.stacked, self.tally.planned(host)), self.tally.take)

@@ -145,6 +145,18 @@ def _smallest(group: Int[np.ndarray, " n"], rank: Int[np.ndarray, " n"], size: i
     return np.flatnonzero(rank <= np.partition(rank, size - 1)[size - 1])
 
 
+MOST_TIES = 256
+
+
+def staying(groups: Int[Tensor, " n"], ranks: Int[Tensor, " n"], limits: Sequence[int]) -> Int[Tensor, " m"]:
+    """Indices of the items that a sample with these limits may keep: all that tie with one that it keeps, since the items' values
+    settle that. If very many tie, as where all names are the same, only as many as it holds: memory stays bounded."""
+    kept = choose(groups, ranks, limits)
+    worst = Sample(torch.tensor(tuple(limits)), groups[kept], ranks[kept])
+    stays = worst.admits(groups, ranks).nonzero()[:, 0]
+    return stays if len(stays) <= 2 * len(kept) + MOST_TIES else kept
+
+
 NONE = torch.iinfo(torch.int64).max
 """The place of an item that is not there."""
 

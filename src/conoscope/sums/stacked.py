@@ -12,10 +12,9 @@ from torch import Tensor
 
 from conoscope.sums.buffer import BatchBuffer, BatchList
 from conoscope.sums.drawing import Chosen
-from conoscope.sums.samples import Sample, choose
+from conoscope.sums.samples import Sample, staying
 from conoscope.sums.statistics import Statistic
 
-MOST_TIES = 256
 LARGE = 2**24
 """How many numbers of arrays are summed at once."""
 HELD = 2**22
@@ -247,11 +246,7 @@ class StackedSample:
         groups, ranks, names = (
             torch.cat([getattr(self, name), *(getattr(part, name) for part in parts)]) for name in ("groups", "ranks", "names")
         )
-        kept = choose(groups, ranks, self.limits)
-        worst = Sample(torch.tensor(self.limits), groups[kept], ranks[kept])
-        stays = worst.admits(groups, ranks).nonzero()[:, 0]
-        # If very many tie, as where all names are the same, memory stays bounded.
-        stays = stays if len(stays) <= 2 * len(kept) + MOST_TIES else kept
+        stays = staying(groups, ranks, self.limits)
         self.groups, self.ranks, self.names = groups[stays], ranks[stays], names[stays]
         self.values = torch.cat((self.values, *values), dim=1)[:, stays]
 
