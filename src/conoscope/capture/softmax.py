@@ -17,7 +17,7 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.calls import AttentionCall
 from conoscope.capture.reductions import AttentionChunk, Reducer
 
-CHUNK = {"cpu": 2**21, "cuda": 2**27}
+CHUNK = {"cpu": 2**20, "cuda": 2**27}
 """How many weights are computed at once: on a CPU about as many as fit its caches, on a GPU few beside a model."""
 BLOCK = 256
 """How many queries are computed at once if some keys are hidden: a block of queries then skips the keys that none of it may
