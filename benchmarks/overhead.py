@@ -5,9 +5,9 @@
 Time is taken turn by turn in one process, in the middle of a corpus: after enough examples that the samples are full. What
 happens now and then (planning samples for several batches, adding full buffers to the sums) is in the mean, not in the median.
 `start` is the mean of the first batches of a corpus over the later mean, and `filling` that of all before the clock starts, while
-samples fill; on a GPU, kernels were compiled before. `end_ms` is what a GPU does at the end of a corpus, however long it was. Peak
-memory is taken in a process of its own for each side on a CPU; on a GPU it is the most that was allocated, and `reserved_mib` is
-all that torch took, idle parts included.
+samples fill; on a GPU, kernels were compiled before. `end_ms` is what a GPU does at the end of a corpus, however long it was.
+Peak memory is taken in a process of its own for each side on a CPU; on a GPU it is the most that was allocated, and
+`reserved_mib` is all that torch took, idle parts included.
 `--counts` adds what the profiler counts in a batch on a GPU: kernels, copies, waits of the CPU for the GPU, and how long the GPU
 was busy.
 
