@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import UInt8
@@ -42,6 +42,7 @@ Take = Callable[[Slots, Any, Batch], None]
 Body = Callable[[Batch, Places, Take], Told]
 
 
+@runtime_checkable
 class Graph(Protocol):
     """What runs within `recording` is recorded instead, and runs whenever `replay` is called."""
 
