@@ -54,6 +54,7 @@ class Later:
 
     def take(self, batches: Sequence[Batch]) -> None:
         """Take what was planned for these batches out of their plans."""
+        before = len(self._parts)
         for batch in batches:
             plan = self.tally.planned(batch)
             asked = {need: plan[need] for need in self.needs if need in plan and plan[need].count}
@@ -62,6 +63,9 @@ class Later:
                 rows = torch.cat([of.at for of in asked.values()]).unique()
                 there = {need: replace(of, at=torch.searchsorted(rows, of.at)) for need, of in asked.items()}
                 self._parts += Part(rows_of(batch, rows), there).singles()
+        # Planning is asked for again before each batch, and most batches add nothing.
+        if len(self._parts) == before:
+            return
         for need in self.needs:
             self._drop_pushed_out(need)
         self._parts = [part for part in self._parts if part.chosen]
