@@ -16,7 +16,7 @@ def computed(quantity: str, trace: Trace, **options: str) -> tuple[Any, ...] | N
     """The arrays that a quantity returns for one layer, without the axis of layers; None if it is not computed."""
     found: list[tuple[Any, ...]] = []
     tally = Tally.for_needs([Need.of(Moments, quantity, **options)])
-    tally.take = lambda slots, arrays, batch: found.append(arrays)  # type: ignore[method-assign]
+    tally.add_result = lambda slots, arrays, batch: found.append(arrays)  # type: ignore[method-assign]
     tally.add(trace)
     return tuple(array[0] if isinstance(array, Tensor) else array for array in found[0]) if found else None
 

@@ -49,7 +49,7 @@ def measured(loaded: LoadedModel, way: str) -> dict[str, pd.DataFrame]:
         several = list(batches())
         runner.plan(several)
         for outcome in (*runner(several), *runner.rest()):
-            assert bool(outcome.sound.all())
+            assert bool(outcome.finite.all())
         runner.complete()
         assert runner.capture.choice.way == way
     return tables(tally)
@@ -104,7 +104,7 @@ def test_a_model_that_waits_is_not_recorded() -> None:
     with Runner(LoadedModel(model, None, "bert", ()), tally) as runner:
         several = list(batches())
         runner.plan(several)
-        assert all(bool(outcome.sound.all()) for outcome in (*runner(several), *runner.rest()))
+        assert all(bool(outcome.finite.all()) for outcome in (*runner(several), *runner.rest()))
         runner.complete()
         assert "cannot be recorded" in runner._replays.reason
     assert_close(tables(tally), expected, 2e-3)
@@ -181,7 +181,7 @@ def test_an_overflow_is_told_after_the_batch() -> None:
         ids[2, 1] = 7
         outcome = runner._run(replace(batch, inputs={**batch.inputs, "input_ids": ids}))
         outcome.wait()
-        assert outcome.sound.tolist() == [True, True, False, True]
+        assert outcome.finite.tolist() == [True, True, False, True]
 
 
 def test_memory_is_linear_in_the_length_of_a_text() -> None:

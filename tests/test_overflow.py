@@ -255,7 +255,7 @@ def test_every_quantity_and_statistic_takes_nan_and_infinity(subjects: list[Any]
     tally = Tally.for_needs(need for name in EVERY for need in request(name).needs())
     for subject in subjects:
         tally.add(spoilt(subject, bad, share))
-    tally.settle()
+    tally.flush()
     assert tally.sums
 
 

@@ -1,8 +1,9 @@
 """Batches that are replayed give the tables of batches that run one operation after the other.
 
-A tape stands for a CUDA graph: it runs the recorded operations again on the same tensors, whatever Python says meanwhile.
+A tape stands in for a CUDA graph: it runs the captured operations again on the same tensors, without running any Python code.
 """
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,11 +20,16 @@ from architectures import VOCABULARY, tiny
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.sending import Layout
+from conoscope.common.errors import CaptureError
 from conoscope.measures import CATALOGUE, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring import replay
-from conoscope.measuring.later import Later
-from conoscope.measuring.replay import Program, Replays
+from conoscope.measuring.capacities import ShapeCapacities
+from conoscope.measuring.graphs import GraphMemory
+from conoscope.measuring.module_state import ModuleState
+from conoscope.measuring.postponed import Postponed
+from conoscope.measuring.program import Program
+from conoscope.measuring.replay import Replays
 from conoscope.measuring.running import Runner
 from conoscope.quantities import reductions
 from conoscope.results.from_sums import tables_of
@@ -36,17 +42,17 @@ MEASURES = [name for name, measure in CATALOGUE.items() if not measure.on_reques
 
 
 class Tape(TorchDispatchMode):
-    """Records operations, and undoes what they did to tensors that were there before; `replay` runs them again, and writes what
-    they return where it was."""
+    """Captures operations, and undoes what they did to tensors that were there before; `replay` runs them again, and writes their
+    results where they were."""
 
-    def __init__(self, device: torch.device, beside: object) -> None:
+    def __init__(self, memory: GraphMemory) -> None:
         super().__init__()
         self.operations: list[tuple[Callable[..., Any], Any, Any, Any]] = []
         self._made: dict[int, Any] = {}
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def capturing(self) -> Iterator[None]:
         with self:
             yield
         with torch.inference_mode():
@@ -103,7 +109,7 @@ def measured(
     some: list[Batch],
     replays: bool,
     window: int = 4,
-    settle: int | None = None,
+    flush: int | None = None,
     change: Callable[[nn.Module], None] = lambda model: None,
 ) -> tuple[dict[str, pd.DataFrame], Replays | None]:
     tally = Tally.for_needs(need for measure in MEASURES for need in request(measure).needs())
@@ -111,13 +117,16 @@ def measured(
     change(model)
     with Runner(LoadedModel(model, None, name, ()), tally) as runner:
         if replays:
-            runner._later, runner._replays = Later(tally), Replays(tally, runner.loaded.module, CPU, runner._collected, Tape)
+            runner._postponed, runner._replays = (
+                Postponed(tally),
+                Replays(tally, runner.loaded.module, CPU, runner._collected, Tape),
+            )
         for begin in range(0, len(some), window):
             runner.plan(some[begin : begin + window])
-            assert all(bool(outcome.sound.all()) for outcome in runner(some[begin : begin + window]))
-            if settle == begin:
+            assert all(bool(outcome.finite.all()) for outcome in runner(some[begin : begin + window]))
+            if flush == begin:
                 runner.complete()
-                tally.settle()
+                tally.flush()
         runner.complete()
         tables = {
             key: frame for asked in MEASURES for key, frame in tables_of(request(asked), tally, ("a", "b", "c"), NAMES).items()
@@ -148,9 +157,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     replayed: list[int] = []
     run = Program.run
 
-    def counted(self: Program, bytes: Tensor, host: Batch) -> Any:
+    def counted(self: Program, packed: Tensor, host: Batch) -> Any:
         replayed.append(len(host.ids))
-        return run(self, bytes, host)
+        return run(self, packed, host)
 
     monkeypatch.setattr(Program, "run", counted)
     return replayed
@@ -177,15 +186,15 @@ def test_short_texts_give_the_same_tables(runs: list[int]) -> None:
     assert_equal(found, expected)
 
 
-def test_sums_that_are_settled_on_the_way_are_not_added_to(runs: list[int]) -> None:
-    found, _ = measured("bert", batches(), True, settle=4)
+def test_a_flush_on_the_way_changes_nothing(runs: list[int]) -> None:
+    found, _ = measured("bert", batches(), True, flush=4)
     assert 4 < len(runs) < 10
     expected, _ = measured("bert", batches(), False)
     assert_equal(found, expected)
 
 
-def test_samples_that_outgrow_their_rooms_are_taken_whole(runs: list[int]) -> None:
-    """One batch at a time is planned for: the first takes all, later ones ever less, until there are fewer rooms."""
+def test_samples_that_outgrow_their_capacities_are_taken_whole(runs: list[int]) -> None:
+    """One batch at a time is planned for: the first takes all, later ones ever less, until capacities shrink."""
     some = batches(count=24)
     found, replays = measured("bert", [*some[8:], *some[:8]], True, window=1)
     expected, _ = measured("bert", [*some[8:], *some[:8]], False, window=1)
@@ -195,25 +204,24 @@ def test_samples_that_outgrow_their_rooms_are_taken_whole(runs: list[int]) -> No
     assert_equal(found, expected)
 
 
-def test_rooms_follow_what_samples_take() -> None:
-    replays = Replays(Tally.for_needs(request("frequency").needs()), nn.Module(), CPU, lambda *given: None, Tape)  # type: ignore[arg-type]
-    (need,) = (need for need in replays.tally.stacked if need.described.sample is not None)
-    rooms = []
+def test_capacities_follow_what_samples_take() -> None:
+    tally = Tally.for_needs(request("frequency").needs())
+    (need,) = (need for need in tally.stacked if need.described.sample is not None)
+    capacities, found = ShapeCapacities(tally), []
     for number, count in enumerate([900, 500, *[20] * 12, 100]):
         ids = torch.ones(10, 100, dtype=torch.long)
         batch = replace(Batch.of_ids(ids, ids.bool()), ids=tuple(f"{number} {row}" for row in range(10)))
         at = torch.arange(count)
         chosen = Chosen(at, at, at, torch.zeros(count, 64, dtype=torch.uint8), (4096, 1))
-        replays.tally.planned(batch)[need] = chosen
-        shape, places = replays._placed(batch)
-        assert places.of(need)[:count].equal(at)
-        rooms.append(shape.rooms.of[need])
-    assert rooms[0] == rooms[1] >= 900
-    assert 20 <= rooms[12] < 100 <= rooms[14] < 900
+        tally.planned(batch)[need] = chosen
+        assert capacities.places(batch).of(need)[:count].equal(at)
+        found.append(capacities.current.of[need])
+    assert found[0] == found[1] >= 900
+    assert 20 <= found[12] < 100 <= found[14] < 900
 
 
-def test_what_a_batch_asks_for_beyond_what_is_known_runs_unrecorded() -> None:
-    """A tape that was recorded while something was sent by itself would send it again for every batch."""
+def test_a_batch_that_asks_for_more_than_was_sent_is_not_replayed() -> None:
+    """What is sent while a batch is captured would be sent again, unchanged, for every batch."""
     tally = Tally.for_needs(request("sim").needs())
     asked: list[int] = []
 
@@ -228,52 +236,86 @@ def test_what_a_batch_asks_for_beyond_what_is_known_runs_unrecorded() -> None:
     assert not any(shape.programs for shape in replays._shapes.values())
 
 
-def keeps_a_table(model: nn.Module) -> None:
-    """Keep a table of the length of the last batch, as some models do; what was kept before is gone."""
+def keeps_a_table(holder: str) -> Callable[[nn.Module], None]:
+    """Keep a table of the length of the last batch, as some models do; the one before loses its contents."""
 
-    def add(module: nn.Module, given: Any, returned: Tensor) -> Tensor:
-        table = getattr(module, "table", None)
-        if table is None or len(table) != returned.shape[1]:
-            if table is not None:
-                table.fill_(torch.nan)
-            module.table = torch.zeros(returned.shape[1], dtype=returned.dtype)
-        return returned + module.table[None, :, None]
+    def change(model: nn.Module) -> None:
+        module = model.bert.embeddings
+        if holder == "buffer":
+            module.register_buffer("table", None)
+        elif holder in ("list", "dictionary"):
+            module.table = [None] if holder == "list" else {"last": {0: None}}
 
-    model.bert.embeddings.register_forward_hook(add)
+        def add(module: nn.Module, given: Any, returned: Tensor) -> Tensor:
+            held: Any = {"list": lambda: module.table, "dictionary": lambda: module.table["last"]}.get(holder, lambda: None)()
+            table = getattr(module, "table", None) if held is None else held[0]
+            if table is None or len(table) != returned.shape[1]:
+                if table is not None:
+                    table.fill_(torch.nan)
+                table = torch.zeros(returned.shape[1], dtype=returned.dtype)
+                if held is None:
+                    module.table = table
+                else:
+                    held[0] = table
+            return returned + table[None, :, None]
+
+        module.register_forward_hook(add)
+
+    return change
 
 
-def test_a_program_does_not_outlive_the_tensors_that_a_model_keeps(runs: list[int]) -> None:
+@pytest.mark.parametrize("holder", ["attribute", "buffer", "list", "dictionary"])
+def test_a_program_does_not_outlive_the_tensors_that_a_model_keeps(holder: str, runs: list[int]) -> None:
     even, odd = batches(count=16)[::2], batches(count=16)[1::2]
     some = [*even[:4], *odd[:4], *even[4:], *odd[4:]]
-    found, replays = measured("bert", some, True, change=keeps_a_table)
+    found, replays = measured("bert", some, True, change=keeps_a_table(holder))
     assert replays is not None
     assert replays.reason is None
     assert len(runs) >= 8, "the first of each run of one width is not replayed"
-    expected, _ = measured("bert", some, False, change=keeps_a_table)
+    expected, _ = measured("bert", some, False, change=keeps_a_table(holder))
     assert_equal(found, expected)
+
+
+def test_the_state_of_a_module_is_restored() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    module[0].table, module[0].tables, module[1].by_name = torch.ones(2), [torch.ones(1)], {"a": [torch.ones(1)]}
+    module[0].tables.append(module[0].tables)  # type: ignore[arg-type]
+    tensors = module[0].table, module[0].tables[0], module[1].by_name["a"][0], module[1].running_mean
+    state = ModuleState.of(module)
+    assert state.holds_the_same_tensors(ModuleState.of(module))
+    module[0].table, module[0].tables[0], module[1].by_name["a"][0], module[1].running_mean = (x.clone() for x in tensors)
+    module[0].new, module[1].by_name["b"] = torch.ones(1), torch.ones(1)
+    assert not state.holds_the_same_tensors(ModuleState.of(module))
+    state.restore()
+    assert state.holds_the_same_tensors(ModuleState.of(module))
+    found = module[0].table, module[0].tables[0], module[1].by_name["a"][0], module[1].running_mean
+    assert all(one is other for one, other in zip(found, tensors, strict=True))
+    assert not hasattr(module[0], "new")
+    assert module[1].by_name.keys() == {"a"}
+    assert len(module[0].tables) == 2
 
 
 def test_too_many_programs_are_not_thrashed(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "MOST", 1)
-    recorded: list[Any] = []
-    record = Tape.recording
-    monkeypatch.setattr(Tape, "recording", lambda self: (recorded.append(self), record(self))[1])
+    captured: list[Any] = []
+    capture = Tape.capturing
+    monkeypatch.setattr(Tape, "capturing", lambda self: (captured.append(self), capture(self))[1])
     found, _ = measured("bert", batches(), True)
-    assert len(recorded) == 1
+    assert len(captured) == 1
     assert len(runs) == 5
     monkeypatch.setattr(replay, "LONG", 1)
     measured("bert", batches(), True)
-    assert len(recorded) > 2, "one that has not run for long gives way"
+    assert len(captured) > 2, "one that has not run for long gives way"
     assert_equal(found, measured("bert", batches(), False)[0])
 
 
-def test_recording_that_fails_says_why_and_runs_the_batch(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capture_that_fails_says_why_and_the_batch_runs(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def refuses(self: Tape) -> Iterator[None]:
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
         yield
 
-    monkeypatch.setattr(Tape, "recording", refuses)
+    monkeypatch.setattr(Tape, "capturing", refuses)
     found, replays = measured("bert", batches(), True)
     assert replays is not None
     assert (
@@ -282,6 +324,65 @@ def test_recording_that_fails_says_why_and_runs_the_batch(runs: list[int], monke
     )
     assert not runs
     assert_equal(found, measured("bert", batches(), False)[0])
+
+
+@pytest.mark.parametrize("raised", [torch.OutOfMemoryError, CaptureError])
+def test_without_memory_for_a_program_nothing_is_captured_any_more(
+    raised: type[Exception], runs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program runs before the memory is short: it is forgotten, too, since its memory serves nothing else."""
+    captured, capture, held = list[Tape](), Tape.capturing, list[Any]()
+
+    @contextmanager
+    def short(self: Tape) -> Iterator[None]:
+        captured.append(self)
+        with capture(self):
+            yield
+            if len(captured) == 2:
+                large = torch.ones(1000)
+                held.append(weakref.ref(large))
+                error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB")
+                raise error if raised is torch.OutOfMemoryError else raised("this batch does not fit") from error
+
+    monkeypatch.setattr(Tape, "capturing", short)
+    found, replays = measured("bert", batches(), True)
+    assert replays is not None
+    assert replays.reason is not None
+    assert "the GPU's memory is short; a smaller --batch-size leaves room" in replays.reason
+    assert len(captured) == 2
+    assert len(runs) == 1
+    assert not any(shape.programs for shape in replays._shapes.values())
+    assert held[0]() is None, "what the failed capture computed is freed"
+    assert_equal(found, measured("bert", batches(), False)[0])
+
+
+def test_programs_give_their_memory_to_a_batch_that_needs_it(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches 5 and 6 are the first that are replayed; before the next width there is too little memory."""
+    asked: list[int] = []
+
+    def fits(self: GraphMemory, tokens: int) -> bool:
+        asked.append(tokens)
+        return not runs
+
+    monkeypatch.setattr(GraphMemory, "fits", fits)
+    found, replays = measured("bert", batches(), True)
+    assert replays is not None
+    assert replays.reason is not None
+    assert "memory is short" in replays.reason
+    assert not any(shape.programs for shape in replays._shapes.values())
+    assert {*asked} == {batch.real.numel() for batch in batches(count=2)}
+    assert_equal(found, measured("bert", batches(), False)[0])
+
+
+def test_a_batch_fits_if_it_takes_no_more_for_each_token_than_captured_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = GraphMemory(CPU)
+    assert memory.fits(10**9), "nothing is captured"
+    memory.taken, memory._per_token = 1000, 10.0
+    monkeypatch.setattr(GraphMemory, "usable", lambda self: 1250)
+    assert memory.fits(100)
+    assert not memory.fits(101)
+    memory.taken = 0
+    assert memory.fits(10**9)
 
 
 def test_a_layout_holds_every_tensor_at_its_place() -> None:

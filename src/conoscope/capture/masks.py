@@ -26,8 +26,8 @@ ROWS = 1024
 
 
 @contextmanager
-def as_if_not_recorded() -> Iterator[None]:
-    """Context in which transformers builds the masks that it builds when no CUDA graph is recorded: none where nothing is hidden.
+def without_graph_capture() -> Iterator[None]:
+    """Context in which transformers builds the same masks as if no CUDA graph were captured: none where nothing is hidden.
 
     It would not ask a GPU then whether anything is padded; with the mask functions here, it never does.
     """

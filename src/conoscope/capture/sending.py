@@ -29,19 +29,19 @@ class Layout:
 
     def packed(self, tensors: Mapping[Hashable, Tensor], pinned: bool) -> UInt8[Tensor, " bytes"]:
         """All tensors in one array in the CPU's memory; `pinned`: where a GPU can read it by itself."""
-        bytes = torch.empty(self.size, dtype=torch.uint8, pin_memory=pinned)
-        for name, view in self.views(bytes).items():
+        packed = torch.empty(self.size, dtype=torch.uint8, pin_memory=pinned)
+        for name, view in self.views(packed).items():
             view.copy_(tensors[name])
-        return bytes
+        return packed
 
-    def views(self, bytes: UInt8[Tensor, " bytes"]) -> dict[Hashable, Tensor]:
+    def views(self, packed: UInt8[Tensor, " bytes"]) -> dict[Hashable, Tensor]:
         """The tensors in such an array."""
         return {
-            name: bytes[begin : begin + shape.numel() * dtype.itemsize].view(dtype).view(shape)
+            name: packed[begin : begin + shape.numel() * dtype.itemsize].view(dtype).view(shape)
             for name, dtype, shape, begin in self.entries
         }
 
 
-def is_recording() -> bool:
-    """Whether what runs now on the GPU is recorded for later instead: then what is computed has no contents yet."""
+def is_capturing() -> bool:
+    """Whether what runs now on the GPU is captured for a CUDA graph instead: what is computed has no contents yet."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

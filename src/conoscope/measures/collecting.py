@@ -31,7 +31,7 @@ OF_SOME = {"cpu": 2**26, "cuda": 3 * 2**26}
 """The same for what only quantities of some tokens or examples read: vectors and maps, which are large."""
 PER_TOKEN = {False: 40 * 2**10, True: 24 * 2**10}
 """On a GPU no more than so many bytes for each token of a batch: small batches take little memory."""
-Take = Callable[[Slots, Any, Batch], None]
+AddResult = Callable[[Slots, Any, Batch], None]
 Kept = dict[Key, dict[int, Tensor]]
 Parts = tuple[tuple[Key, int], ...]
 Stacks = dict[int, dict[int, Tensor]]
@@ -78,14 +78,19 @@ def _rounded(number: int) -> int:
 class Collector:
     """Collects one pass over a batch for a tally.
 
-    `places`: the tokens or examples that quantities ask for, of the batch's chosen items. `take`: what is done with what a
-    quantity returns, by default what the tally does. `only`: compute these needs alone.
+    `places`: the tokens or examples that quantities ask for, of the batch's chosen items. `add_result`: takes what
+    a quantity returns; by default the tally adds it to its sums. `only`: compute these needs alone.
     """
 
     def __init__(
-        self, tally: "Tally", batch: Batch, places: Places, take: Take | None = None, only: Collection[Need] | None = None
+        self,
+        tally: "Tally",
+        batch: Batch,
+        places: Places,
+        add_result: AddResult | None = None,
+        only: Collection[Need] | None = None,
     ) -> None:
-        self.tally, self.batch, self._take = tally, batch, take or tally.take
+        self.tally, self.batch, self._add_result = tally, batch, add_result or tally.add_result
         self._places, self._whole = places, only is None
         self._kept: Kept = {}
         self._previous: dict[Key, Tensor] = {}
@@ -212,7 +217,7 @@ class Collector:
         if found is not None:
             # Arrays of fewer places are those of the last ones.
             count = len(found if isinstance(found, Tensor) else found[0])
-            self._take(job.slots[-count:], found, self.batch)
+            self._add_result(job.slots[-count:], found, self.batch)
 
     def _computed(self, job: Job, stacks: Stacks, scope: Memo) -> Any:
         need, arguments = job.need, dict(job.need.given)
@@ -257,7 +262,7 @@ class Collector:
                 if "answer" in need.described.parameters:
                     found = need.compute({"batch": self.batch, "answer": self._answer})
                     if found is not None:
-                        self._take(((need, self._pooled[-1].layer),), alone(found), self.batch)
+                        self._add_result(((need, self._pooled[-1].layer),), alone(found), self.batch)
 
 
 def alone(arrays: tuple[Any, ...]) -> tuple[Any, ...]:

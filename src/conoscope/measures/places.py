@@ -17,9 +17,9 @@ STREAM = ("hidden", "before", "residual")
 
 
 @dataclass(frozen=True)
-class Rooms:
-    """How many places are computed whatever the number of chosen ones, so that every batch of one shape runs the same operations:
-    of each sampled need, and of each union. What is beyond the chosen ones repeats one of them, and is dropped afterwards."""
+class Capacities:
+    """To how many the places of each sampled need, and of each union, are padded, so that all batches of one shape run the same
+    operations. Padding repeats a chosen place; what is computed of it is dropped."""
 
     of: Mapping[Need, int]
     union: Mapping[Hashable, int] = field(default_factory=dict)
@@ -29,9 +29,11 @@ class Places(Memo):
     """The places of one pass. Of all sites but those of the stream the same tokens are taken, so that their rows can be
     stacked."""
 
-    def __init__(self, batch: Batch, needs: Sequence[Need], chosen: Mapping[Need, Chosen], rooms: Rooms | None = None) -> None:
-        """`rooms`: how many places to fill up to; without it, exactly the chosen ones."""
-        self._batch, self._chosen, self._rooms = batch, chosen, rooms
+    def __init__(
+        self, batch: Batch, needs: Sequence[Need], chosen: Mapping[Need, Chosen], capacities: Capacities | None = None
+    ) -> None:
+        """`capacities`: to how many places to pad; by default there is no padding."""
+        self._batch, self._chosen, self._capacities = batch, chosen, capacities
         self.asked: dict[Hashable, None] = {}
         """What was sent one by one so far."""
         self.idle = frozenset(need for need in needs if need.described.sample is not None and not self._count(need))
@@ -71,22 +73,22 @@ class Places(Memo):
         return None
 
     def joined_sizes(self) -> dict[Hashable, int]:
-        """The number of places of each union, before it is filled up."""
+        """The number of places of each union, without padding."""
         return {group: len(self._joined(group)[0]) for group in self._asking}
 
-    def arrive(self, moved: Batch, sent: Mapping[Hashable, Tensor]) -> None:
-        """From now on the batch is this one, on its device, where these places are already."""
+    def move(self, moved: Batch, sent: Mapping[Hashable, Tensor]) -> None:
+        """Continue with the same batch on its device, where these places lie already."""
         self._batch = moved
         self.cache.update(sent)
 
     def fits(self) -> bool:
-        """Whether all chosen places fit into the rooms."""
-        rooms = self._rooms
-        if rooms is None:
+        """Whether all chosen places fit into the capacities."""
+        capacities = self._capacities
+        if capacities is None:
             return True
-        if any(chosen.count > rooms.of.get(need, 0) for need, chosen in self._chosen.items()):
+        if any(chosen.count > capacities.of.get(need, 0) for need, chosen in self._chosen.items()):
             return False
-        return all(size <= rooms.union.get(group, 0) for group, size in self.joined_sizes().items())
+        return all(size <= capacities.union.get(group, 0) for group, size in self.joined_sizes().items())
 
     def _sent(self, name: Hashable) -> Tensor:
         def send() -> Tensor:
@@ -103,7 +105,7 @@ class Places(Memo):
 
         def compute() -> tuple[Tensor, bool]:
             joined, same = self._joined(group)
-            return (joined if same or self._rooms is None else _filled(joined, self._rooms.union[group])), same
+            return (joined if same or self._capacities is None else _padded(joined, self._capacities.union[group])), same
 
         union: tuple[Tensor, bool] = self.memo(("union on host", group), compute)
         return union
@@ -111,8 +113,8 @@ class Places(Memo):
     def _joined(self, group: Hashable) -> tuple[Tensor, bool]:
         def compute() -> tuple[Tensor, bool]:
             first, *others = [self._on_host(need) for need in self._asking[group]]
-            # With rooms, what runs must not depend on which places were chosen.
-            same = all(first is other or (self._rooms is None and torch.equal(first, other)) for other in others)
+            # With capacities, what runs must not depend on which places were chosen.
+            same = all(first is other or (self._capacities is None and torch.equal(first, other)) for other in others)
             return (first, True) if same else (torch.cat((first, *others)).unique(), False)
 
         joined: tuple[Tensor, bool] = self.memo(("joined", group), compute)
@@ -126,8 +128,8 @@ class Places(Memo):
 
     def _count(self, need: Need) -> int:
         """How many places of a sampled need are computed."""
-        if self._rooms is not None:
-            return self._rooms.of.get(need, 0)
+        if self._capacities is not None:
+            return self._capacities.of.get(need, 0)
         return self._chosen[need].count if need in self._chosen else 0
 
     def _on_host(self, need: Need) -> Tensor:
@@ -135,7 +137,11 @@ class Places(Memo):
 
         def compute() -> Tensor:
             if need.described.sample is not None:
-                return self._chosen[need].at if self._rooms is None else _filled(self._chosen[need].at, self._rooms.of[need])
+                return (
+                    self._chosen[need].at
+                    if self._capacities is None
+                    else _padded(self._chosen[need].at, self._capacities.of[need])
+                )
             tokens = need.described.tokens
             assert tokens is not None
             found: Tensor = tokens(self._batch.on_host, **need.chosen)
@@ -145,8 +151,8 @@ class Places(Memo):
         return places
 
 
-def _filled(places: Int[Tensor, " n"], size: int) -> Int[Tensor, " size"]:
-    """These places, then the last of them until there are `size`; the first of all if there are none."""
+def _padded(places: Int[Tensor, " n"], size: int) -> Int[Tensor, " size"]:
+    """These places, padded to `size` with the last of them; with place 0 if there are none."""
     last = places[-1:] if len(places) else places.new_zeros(1)
     return torch.cat((places, last.expand(size - len(places))))
 

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conoscope.capture.batch import PLAN, Batch
-from conoscope.capture.sending import is_recording
+from conoscope.capture.sending import is_capturing
 from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic, write_text
@@ -45,8 +45,8 @@ class Tally:
 
     needs: tuple[Need, ...]
     sums: dict[tuple[Need, int], Statistic] = field(default_factory=dict)
-    epoch: int = field(default=0, repr=False)
-    """How often the sums of a run were settled: then those of the next batches lie in other memory."""
+    flushes: int = field(default=0, repr=False)
+    """How often the sums were flushed: those of the next batches lie in other memory."""
     _summing: dict[Slots, Summing] = field(default_factory=dict, repr=False)
     _stacked: dict[Need, StackedSums] = field(default_factory=dict, repr=False)
     _samples: dict[Slots, StackedSample] = field(default_factory=dict, repr=False)
@@ -171,7 +171,7 @@ class Tally:
             if "answer" not in need.described.parameters:
                 found = need.compute({"batch": batch.on_host})
                 if found is not None:
-                    self.take(((need, 1),), alone(found), batch)
+                    self.add_result(((need, 1),), alone(found), batch)
 
     def add(self, subject: Subject) -> None:
         """Add one layer of one batch, or of the weights, to the sums."""
@@ -197,7 +197,7 @@ class Tally:
                 if part is not None:
                     self._add_part(need, subject.layer, part.to(torch.device("cpu")))
 
-    def take(self, slots: Slots, found: Any, batch: Batch) -> None:
+    def add_result(self, slots: Slots, found: Any, batch: Batch) -> None:
         """Add what a quantity returned for some needs and layers: arrays, or the values of chosen items."""
         need: Need = slots[0][0]
         if need.described.sample is not None:
@@ -253,20 +253,20 @@ class Tally:
     def constant(self, key: Hashable, compute: Callable[[], Tensor | None]) -> Tensor | None:
         """What depends on the model only, computed once."""
         if key not in self._constants:
-            assert not is_recording(), "what is made while a batch is recorded has no contents"
+            assert not is_capturing(), "what is computed while a batch is captured has no contents"
             self._constants[key] = compute()
         found: Tensor | None = self._constants[key]
         return found
 
     @torch.inference_mode()
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Add all buffered arrays to the sums, by need and layer, in the CPU's memory."""
         for arriving in self._pending:
             self._keep(arriving)
         self._pending = []
         for summing in self._summing.values():
             summing.flush()
-        self.epoch += 1
+        self.flushes += 1
         kept: tuple[dict[Any, Summing] | dict[Any, StackedSums] | dict[Any, StackedSample], ...]
         kept = (self._summing, self._stacked, self._samples)
         self._summing, self._stacked, self._samples = {}, {}, {}
@@ -280,14 +280,14 @@ class Tally:
 
     def of(self, need: Need) -> Iterator[tuple[int, Statistic]]:
         """The layers with sums of this need, in order, each with its sums."""
-        self.settle()
+        self.flush()
         yield from sorted(((layer, sums) for (kept, layer), sums in self.sums.items() if kept == need), key=itemgetter(0))
 
     def __add__(self, other: Self) -> Self:
         if set(self.needs) != set(other.needs):
             raise OutputError("these results hold different measures or options; merge parts that were measured alike")
-        self.settle()
-        other.settle()
+        self.flush()
+        other.flush()
         both = type(self)(self.needs, dict(self.sums))
         for (need, layer), sums in other.sums.items():
             both._add_part(need, layer, sums)
@@ -295,7 +295,7 @@ class Tally:
 
     def save(self, folder: Path) -> None:
         """Write tally.safetensors (the numbers) and tally.json (their needs and layers)."""
-        self.settle()
+        self.flush()
         tensors: dict[str, Tensor] = {}
         entries: list[dict[str, Any]] = []
         for number, ((need, layer), sums) in enumerate(self.sums.items()):

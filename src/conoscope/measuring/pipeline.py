@@ -215,9 +215,9 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
         runner.complete()
         if runner.unrecorded is not None:
             checkpoint.capture = sorted({*checkpoint.capture, runner.unrecorded})
-            if options.verbose:
-                say(runner.unrecorded, error=True)
-    tally.settle()
+        for line in filter(None, (runner.unrecorded, runner.replayed)) if options.verbose else ():
+            say(line, error=True)
+    tally.flush()
     gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]
     if gaps and not checkpoint.provenance["every"]:
         raise CaptureError(f"{gaps[0]}; choose measures without it")

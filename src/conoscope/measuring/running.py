@@ -1,7 +1,7 @@
-"""Runner: the batches of a corpus through a model under capture, one after the other, into a tally.
+"""Runner: passes the batches of a corpus through a model under capture, into a tally.
 
-A GPU is never asked within a batch. What a batch says to the CPU (whether it overflowed, what was predicted, which sampled
-vectors it left) is copied in the background and read while the next batch runs.
+The CPU never waits for a GPU within a batch. What the CPU needs of a batch (whether it overflowed, what was predicted, sampled
+vectors) is copied in the background and read while the next batch runs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,33 +24,35 @@ from conoscope.capture.recording import ReceiveAnswer
 from conoscope.capture.trace import PooledOutput
 from conoscope.common.errors import OverflowedError
 from conoscope.common.pooling import Vector
-from conoscope.measures.collecting import Collector, Take
+from conoscope.measures.collecting import AddResult, Collector
 from conoscope.measures.places import Places
 from conoscope.measures.tally import Tally
-from conoscope.measuring.later import Later
-from conoscope.measuring.replay import Replays, Told
+from conoscope.measuring.postponed import Postponed
+from conoscope.measuring.program import PassResult
+from conoscope.measuring.replay import Replays
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the CPU learns of a batch: which examples did not overflow, and the predicted classes, None if there are none."""
+    """What the CPU needs of a batch: the examples whose vectors are all finite, and the predicted classes, None if the model does
+    not classify."""
 
     batch: Batch
-    sound: Bool[Tensor, " b"]
+    finite: Bool[Tensor, " b"]
     predicted: Int[Tensor, " b"] | None
     classes: int
     arrived: Any
 
     @classmethod
-    def of(cls, host: Batch, told: Told, classes: int) -> "Outcome":
-        """The outcome of a pass, on its way to the CPU's memory."""
-        sound, predicted = (None if x is None else x.to("cpu", non_blocking=True) for x in told)
-        assert sound is not None
+    def of(cls, host: Batch, result: PassResult, classes: int) -> "Outcome":
+        """The outcome of a pass; from a GPU it is copied in the background."""
+        finite, predicted = (None if x is None else x.to("cpu", non_blocking=True) for x in result)
+        assert finite is not None
         arrived = None
-        if told[0].device.type == "cuda":
+        if result.finite.device.type == "cuda":
             arrived = torch.cuda.Event()
             arrived.record()
-        return cls(host, sound, predicted, classes, arrived)
+        return cls(host, finite, predicted, classes, arrived)
 
     def wait(self) -> None:
         """Wait until it has arrived."""
@@ -71,7 +73,7 @@ class Runner:
         self._stack = ExitStack()
         self._before: Outcome | None = None
         on_gpu = loaded.device.type == "cuda"
-        self._later = Later(tally) if on_gpu else None
+        self._postponed = Postponed(tally) if on_gpu else None
         self._replays: Replays | None = None
         if on_gpu and not tally.wants_subjects:
             self._replays = Replays(tally, loaded.module, loaded.device, self._collected)
@@ -101,6 +103,11 @@ class Runner:
         """Why no batch is recorded and replayed, where batches could be; None if there is no such reason."""
         return None if self._replays is None else self._replays.reason
 
+    @property
+    def replayed(self) -> str | None:
+        """How many batches were replayed; None if this is no GPU, or a measure needs layers one by one."""
+        return None if self._replays is None else f"{self._replays.replayed} of {self._replays.batches} batches were replayed"
+
     def __call__(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Run these batches; OverflowedError if one overflows. On a GPU an outcome comes one batch late, while the next one runs:
         that of the last batch with the next batches, or from `rest`."""
@@ -113,7 +120,7 @@ class Runner:
                 self.plan([batch])
                 self._replays.prepare(batch)
             if before is not None:
-                yield self._told(before)
+                yield self._checked(before)
             if self._before.arrived is None:
                 yield from self.rest()
 
@@ -121,24 +128,24 @@ class Runner:
         """The outcome of the last batch, if it has not come yet."""
         before, self._before = self._before, None
         if before is not None:
-            yield self._told(before)
+            yield self._checked(before)
 
     def plan(self, batches: list[Batch]) -> None:
         """Decide what the samples take from batches that run next; once for each."""
         self.tally.plan(batches, self._there)
-        if self._later is not None:
-            self._later.take(batches)
+        if self._postponed is not None:
+            self._postponed.postpone(batches)
 
     def complete(self) -> None:
-        """Run what was left for later. Afterwards the tally holds all that was asked for of the batches so far."""
+        """Run the postponed examples. Afterwards the tally holds all results of the batches so far."""
         outcomes = []
-        for part in self._later.leave() if self._later is not None else ():
+        for part in self._postponed.parts() if self._postponed is not None else ():
             moved = part.batch.to(self.loaded.device)
             places = Places(moved, self.tally.stacked, part.chosen)
-            told = self._pass(moved, Collector(self.tally, moved, places, only=part.chosen), None)
-            outcomes.append(Outcome.of(part.batch, told, 0))
+            result = self._pass(moved, Collector(self.tally, moved, places, only=part.chosen), None)
+            outcomes.append(Outcome.of(part.batch, result, 0))
         for outcome in outcomes:
-            self._told(outcome)
+            self._checked(outcome)
 
     def _there(self, batch: Batch) -> Bool[Tensor, " b"]:
         """The examples that have a pooled vector, and no label beyond the model's classes."""
@@ -150,27 +157,29 @@ class Runner:
         self.plan([host])
         if self._replays is None:
             moved = batch.to(self.loaded.device)
-            told = self._collected(moved, Places(moved, self.tally.stacked, self.tally.planned(host)), self.tally.take)
+            result = self._collected(moved, Places(moved, self.tally.stacked, self.tally.planned(host)), self.tally.add_result)
         else:
-            told = self._replays(batch)
+            result = self._replays(batch)
         self.tally.take_counts(host)
-        return Outcome.of(host, told, self.capture.classes or 0)
+        return Outcome.of(host, result, self.capture.classes or 0)
 
-    def _collected(self, moved: Batch, places: Places, take: Take) -> Told:
+    def _collected(self, moved: Batch, places: Places, add_result: AddResult) -> PassResult:
         """Run a batch that lies on the model's device."""
-        collector = Collector(self.tally, moved, places, take)
+        collector = Collector(self.tally, moved, places, add_result)
         return self._pass(moved, collector, collector.answered if self._pools else None)
 
-    def _pass(self, moved: Batch, collector: Collector, answered: ReceiveAnswer | None) -> Told:
+    def _pass(self, moved: Batch, collector: Collector, answered: ReceiveAnswer | None) -> PassResult:
         with torch.no_grad(), within_memory(moved):
             passed = self.capture.run(moved, collector.receive, answered)
             collector.end()
-            return passed.sound & passed.finite(), None if self.capture.classes is None else passed.result.argmax(-1)
+            predicted = None if self.capture.classes is None else passed.result.argmax(-1)
+            return PassResult(passed.sound & passed.finite(), predicted)
 
-    def _told(self, outcome: Outcome) -> Outcome:
+    def _checked(self, outcome: Outcome) -> Outcome:
+        """The outcome, once it has arrived; OverflowedError if it is not finite."""
         outcome.wait()
-        if not bool(outcome.sound.all()):
-            name = outcome.batch.ids[int((~outcome.sound).nonzero()[0])]
+        if not bool(outcome.finite.all()):
+            name = outcome.batch.ids[int((~outcome.finite).nonzero()[0])]
             raise OverflowedError.of(self.loaded.name, name, self.loaded.module.dtype)
         self.tally.arrive()
         if outcome.arrived is None:

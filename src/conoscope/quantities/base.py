@@ -81,7 +81,8 @@ class Quantity:
     `sparse`: it may return None for some layers. `finish`: a function of the arrays of several batches, concatenated; it returns
     the arguments of the statistic, or the statistic itself. For a sample, `finish` is a function of the values of one batch, of
     the batch and of the chosen candidates, all in the CPU's memory. `run_options`: the options of a run that it reads, `kinds` or
-    `frequencies`. `apart`: its sample is of a few examples, which a GPU computes in batches of their own when the corpus is read.
+    `frequencies`. `postponed`: its sample is of a few examples, which a GPU runs in batches of their own after
+    the corpus is read.
     """
 
     name: str
@@ -92,7 +93,7 @@ class Quantity:
     sparse: bool = False
     finish: Callable[..., Any] | None = None
     run_options: tuple[str, ...] = ()
-    apart: bool = False
+    postponed: bool = False
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -153,12 +154,14 @@ def quantity(
     sparse: bool = False,
     finish: Callable[..., Any] | None = None,
     run_options: tuple[str, ...] = (),
-    apart: bool = False,
+    postponed: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function in QUANTITIES under its own name; see Quantity for the arguments."""
 
     def register(compute: Callable[..., Any]) -> Callable[..., Any]:
-        QUANTITIES[compute.__name__] = Quantity(compute.__name__, compute, of, tokens, sample, sparse, finish, run_options, apart)
+        QUANTITIES[compute.__name__] = Quantity(
+            compute.__name__, compute, of, tokens, sample, sparse, finish, run_options, postponed
+        )
         return compute
 
     return register

@@ -276,7 +276,7 @@ def _score_numbers(values: Float[Tensor, "l n h 6 e e"], batch: Batch, chosen: C
     return _numbers_of(s, least, _skew(own, others, across)).flatten(2)
 
 
-@quantity(sample=_sentences, sparse=True, finish=_score_numbers, apart=True)
+@quantity(sample=_sentences, sparse=True, finish=_score_numbers, postponed=True)
 def score_numbers(scored: Float[Tensor, "l n h 6 e e"]) -> Float[Tensor, "l n h 6 e e"]:
     """The values that NUMBERS names, of each head's scores Q Kᵀ, one item a sentence; `finish` computes them on the CPU, which is
     faster at many small matrices."""

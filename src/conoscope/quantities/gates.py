@@ -36,7 +36,7 @@ def _examples(batch: Batch, examples: str) -> Candidates:
     return some_examples(batch, fitting, names, int(examples))
 
 
-@quantity(sample=_examples, sparse=True, apart=True)
+@quantity(sample=_examples, sparse=True, postponed=True)
 def gate_maps(
     batch: Batch, at: Int[Tensor, " n"], maps: Float[Tensor, "l n h s s"], visible: Int[Tensor, "l b t"], examples: str
 ) -> Float[Tensor, "l n values"]:
@@ -55,7 +55,7 @@ def gate_maps(
     return torch.cat((scores, batch.label[at].to(scores.dtype)[None, :, None].expand(len(scores), -1, 1)), dim=-1)
 
 
-@quantity(sample=_examples, sparse=True, apart=True)
+@quantity(sample=_examples, sparse=True, postponed=True)
 def pooled_maps(
     batch: Batch, at: Int[Tensor, " n"], maps: Float[Tensor, "l n h s s"], examples: str
 ) -> Float[Tensor, "l n values"]:

@@ -12,7 +12,7 @@ from conoscope.capture.joining import joined, rows_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
-from conoscope.measuring.later import TOKENS, Later
+from conoscope.measuring.postponed import TOKENS, Postponed
 from conoscope.measuring.running import Runner
 from conoscope.results.from_sums import tables_of
 from test_replay import assert_equal
@@ -36,13 +36,13 @@ def of_many_lengths() -> list[Batch]:
     ]
 
 
-def tables(batches: list[Batch], later: bool, window: int = 2) -> tuple[dict, list[int]]:
+def tables(batches: list[Batch], postponed: bool, window: int = 2) -> tuple[dict, list[int]]:
     tally, sizes = Tally.for_needs(need for name in MEASURES for need in request(name).needs()), list[int]()
     with Runner(LoadedModel(tiny("bert", torch.float64), None, "bert", ()), tally) as runner:
-        if later:
-            runner._later = Later(tally)
-            leave = runner._later.leave
-            runner._later.leave = lambda: (sizes.append(part.batch.real.numel()) or part for part in leave())
+        if postponed:
+            runner._postponed = Postponed(tally)
+            parts = runner._postponed.parts
+            runner._postponed.parts = lambda: (sizes.append(part.batch.real.numel()) or part for part in parts())
         for begin in range(0, len(batches), window):
             some = batches[begin : begin + window]
             runner.plan(some)
@@ -53,7 +53,7 @@ def tables(batches: list[Batch], later: bool, window: int = 2) -> tuple[dict, li
 
 
 @pytest.mark.parametrize("window", [1, 2, 4])
-def test_examples_run_later_give_the_same_tables(window: int) -> None:
+def test_postponed_examples_give_the_same_tables(window: int) -> None:
     found, sizes = tables(of_many_lengths(), True, window)
     expected, _ = tables(of_many_lengths(), False, window)
     assert sizes
@@ -64,20 +64,20 @@ def test_examples_run_later_give_the_same_tables(window: int) -> None:
 def test_examples_that_are_pushed_out_are_never_run() -> None:
     """Of 16 and 8 sampled examples no more than 24 are run, however many were held on the way."""
     tally = Tally.for_needs(need for name in MEASURES for need in request(name).needs())
-    later, taken = Later(tally), 0
+    postponed, taken = Postponed(tally), 0
     for number in range(30):
         batch = named(of_kinds((20, 21, 22, 23)), number)
         tally.plan([batch], lambda host: torch.ones(len(host.ids), dtype=torch.bool))
-        taken += sum(tally.planned(batch)[need].count for need in later.needs)
-        later.take([batch])
-        assert not any(tally.planned(batch)[need].count for need in later.needs)
-    parts = list(later.leave())
+        taken += sum(tally.planned(batch)[need].count for need in postponed.needs)
+        postponed.postpone([batch])
+        assert not any(tally.planned(batch)[need].count for need in postponed.needs)
+    parts = list(postponed.parts())
     run = [name for part in parts for name in part.batch.ids]
     assert len(run) == len(set(run)) <= 24 < taken
-    for need in later.needs:
+    for need in postponed.needs:
         held = [part.chosen[need] for part in parts if need in part.chosen]
         assert sum(chosen.count for chosen in held) == held[0].limits[0]
-    assert not list(later.leave())
+    assert not list(postponed.parts())
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
@@ -112,10 +112,10 @@ def test_examples_that_tie_are_all_run() -> None:
     """Which of several examples of one name is in a sample is settled by their values, whatever the order of the batches."""
     for order in ((0, 1), (1, 0)):
         tally = Tally.for_needs(request("directionality").needs())
-        later = Later(tally)
+        postponed = Postponed(tally)
         several = [replace(named(of_kinds((20, 21, 22, 23) * 3), number), ids=("same",) * 12) for number in order]
         tally.plan(several, lambda host: torch.ones(len(host.ids), dtype=torch.bool))
         asked = sum(chosen.count for batch in several for chosen in tally.planned(batch).values())
-        later.take(several)
+        postponed.postpone(several)
         assert asked
-        assert sum(len(part.batch.ids) for part in later.leave()) > 8
+        assert sum(len(part.batch.ids) for part in postponed.parts()) > 8

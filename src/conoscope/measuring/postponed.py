@@ -1,8 +1,8 @@
-"""Later: examples that a sample holds so far, and that are run in batches of their own when the corpus is read.
+"""Postponed: sampled examples that are run in batches of their own, after the corpus is read.
 
-Of a corpus a few examples are looked at closely: their attention maps are scored, their scores analysed. Which ones is only known
-at the end, and a GPU takes as long for them as for many batches. So their tokens are kept, and what is pushed out of the
-sample is never run.
+Some quantities need whole attention maps of a few examples, which take a GPU as long as many batches. Which examples stay in the
+sample is known only at the end. So their tokens are kept until then, and examples that are pushed out of the sample are never
+run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ from conoscope.sums.drawing import Chosen
 from conoscope.sums.samples import staying
 
 TOKENS = 2048
-"""At most so many tokens are run together, unless one text has more: whole attention maps take memory."""
+"""The largest number of tokens of one batch, unless one text has more: whole attention maps take memory."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some examples, and which of them enter which sample."""
+    """Some examples, and which items of them each sample takes."""
 
     batch: Batch
     chosen: dict[Need, Chosen]
@@ -36,7 +36,7 @@ class Part:
         return int(self.batch.real.sum(-1).max())
 
     def singles(self) -> Iterator["Part"]:
-        """Each example by itself; not those that are in no sample."""
+        """Each example that is in a sample, by itself."""
         for row in range(len(self.batch.ids)):
             chosen = {need: of.items(of.at == row) for need, of in self.chosen.items()}
             mine = {need: replace(of, at=torch.zeros_like(of.at)) for need, of in chosen.items() if of.count}
@@ -44,16 +44,16 @@ class Part:
                 yield Part(rows_of(self.batch, torch.tensor([row])), mine)
 
 
-class Later:
-    """The examples that are run when the corpus is read."""
+class Postponed:
+    """The examples to run after the corpus is read."""
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
-        self.needs = tuple(need for need in tally.stacked if need.described.apart)
+        self.needs = tuple(need for need in tally.stacked if need.described.postponed)
         self._parts: list[Part] = []
 
-    def take(self, batches: Sequence[Batch]) -> None:
-        """Take what was planned for these batches out of their plans."""
+    def postpone(self, batches: Sequence[Batch]) -> None:
+        """Move sampled examples from the plans of these batches to here."""
         before = len(self._parts)
         for batch in batches:
             plan = self.tally.planned(batch)
@@ -63,15 +63,15 @@ class Later:
                 rows = torch.cat([of.at for of in asked.values()]).unique()
                 there = {need: replace(of, at=torch.searchsorted(rows, of.at)) for need, of in asked.items()}
                 self._parts += Part(rows_of(batch, rows), there).singles()
-        # Planning is asked for again before each batch, and most batches add nothing.
+        # This is called again before each batch, and most batches add nothing.
         if len(self._parts) == before:
             return
         for need in self.needs:
             self._drop_pushed_out(need)
         self._parts = [part for part in self._parts if part.chosen]
 
-    def leave(self) -> Iterator[Part]:
-        """The examples so far, in batches, each planned for; then there are none."""
+    def parts(self) -> Iterator[Part]:
+        """The examples so far, joined to batches, with their plans; afterwards none are left."""
         parts, self._parts = sorted(self._parts, key=lambda part: part.length), []
         for _, alike in groupby(parts, key=lambda part: part.length.bit_length()):
             some = list(alike)
@@ -93,7 +93,7 @@ class Later:
         yield Part(batch, chosen)
 
     def _drop_pushed_out(self, need: Need) -> None:
-        """Forget the examples that are no longer in the sample."""
+        """Drop the examples that are no longer in the sample."""
         mine = [part for part in self._parts if need in part.chosen]
         if not mine:
             return
