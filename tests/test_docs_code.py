@@ -16,12 +16,18 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
+from architectures import padded
+from conoscope.capture.trace import Trace
 from conoscope.cli import parser
+from conoscope.quantities import base
+from quantities import computed
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "conoscope"
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+WHOLE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CONTRIBUTING = re.sub("   ```.*?```\n", "", WHOLE, flags=re.DOTALL)
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 READERS = {"model", "batch", "result", "tokenizer", "trainer", "frame", "pd"}
 """Names in examples that stand for what a reader has."""
@@ -173,6 +179,34 @@ def there(name: str) -> bool:
 @pytest.mark.parametrize("paragraph", paragraphs(CONTRIBUTING), ids=lambda text: text.strip()[:30])
 def test_contributing_names_what_is_there(paragraph: str) -> None:
     assert missing(paragraph) == []
+
+
+@pytest.fixture
+def registries() -> Iterator[tuple[dict[str, Any], ...]]:
+    """The quantities and reductions as they are before the test, and after it again."""
+    known: tuple[dict[str, Any], ...] = (base.QUANTITIES, base.REDUCTIONS)
+    before = tuple(dict(registry) for registry in known)
+    yield before
+    for registry, was in zip(known, before, strict=True):
+        registry.clear()
+        registry.update(was)
+
+
+def quantities_shown() -> list[Any]:
+    """The examples of a quantity for contributors, one in CONTRIBUTING.md and one in a docstring."""
+    shown = dedent(re.search(r"   ```python\n(.*?)   ```", WHOLE, re.DOTALL)[1])
+    return [pytest.param(shown, id="CONTRIBUTING.md"), pytest.param(*code_in(base.__doc__), id="quantities/base.py")]
+
+
+@pytest.mark.parametrize("code", quantities_shown())
+def test_the_quantities_that_are_shown_run_as_pasted(code: str, registries: tuple[dict[str, Any], ...]) -> None:
+    exec(code, {})
+    for registry, before in zip((base.QUANTITIES, base.REDUCTIONS), registries, strict=True):
+        assert registry.items() >= before.items(), "one of ours is replaced"
+    batch, key = padded(), torch.randn(3, 2, 11, 4, generator=torch.Generator().manual_seed(0))
+    (found,) = computed("longest", Trace(layer=1, batch=batch, key=key), site="key")
+    expected = [[max(vector.norm() for vector in key[text, head, batch.real[text]]) for head in range(2)] for text in range(3)]
+    torch.testing.assert_close(found, torch.tensor(expected))
 
 
 def test_a_wrong_name_is_found() -> None:

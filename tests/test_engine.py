@@ -18,7 +18,7 @@ from conoscope.capture.eager import EagerAttention
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, traces_of
 from conoscope.capture.trace import Trace
-from conoscope.capture.ways import choose, is_plain
+from conoscope.capture.ways import beyond_plain, choose
 from conoscope.cli import main
 from conoscope.common.errors import CaptureError
 from conoscope.common.terminal import Progress
@@ -179,25 +179,45 @@ def attention(changed: Scores, sink: float | None = None) -> Callable[..., tuple
     return attend
 
 
+WEIGHTS = "its weights are not softmax(scale · q kᵀ + mask), as with a bias, a cap or sinks"
+
+
 def slopes(scores: Tensor) -> Tensor:
     return scores - 1e-3 * torch.arange(scores.shape[-1])
 
 
 @pytest.mark.parametrize(
-    ("changed", "sink", "mask", "plain"),
+    ("changed", "sink", "mask", "options", "reason"),
     [
-        (lambda s: s, None, 0.0, True),
-        (lambda s: s, None, LOWEST, True),
-        (lambda s: s, None, -1.0, False),
-        (slopes, None, 0.0, False),
-        (lambda s: 30 * torch.tanh(s / 30), None, 0.0, False),
-        (lambda s: s, 0.0, 0.0, False),
-        (lambda s: s, -9.0, 0.0, False),
+        (lambda s: s, None, 0.0, {}, ""),
+        (lambda s: s, None, LOWEST, {}, ""),
+        (lambda s: s, None, -1.0, {}, "its mask does more than hide keys"),
+        (slopes, None, 0.0, {}, WEIGHTS),
+        (lambda s: 30 * torch.tanh(s / 30), None, 0.0, {}, WEIGHTS),
+        (lambda s: s, None, 0.0, {"softcap": 30.0}, "its scores have a cap"),
+        (lambda s: s, None, 0.0, {"scaling": None}, WEIGHTS),
+        (lambda s: s, 0.0, 0.0, {}, WEIGHTS),
+        (lambda s: s, -9.0, 0.0, {}, WEIGHTS),
     ],
-    ids=["nothing", "a mask that hides", "a mask that is no mask", "slopes", "a cap", "a sink", "a small sink"],
+    ids=[
+        "nothing",
+        "a mask that hides",
+        "a mask that is no mask",
+        "slopes",
+        "a cap",
+        "a named cap",
+        "no scale",
+        "a sink",
+        "a small sink",
+    ],
 )
-def test_attention_is_plain_only_if_nothing_is_added(
-    changed: Scores, sink: float | None, mask: float, plain: bool, monkeypatch: pytest.MonkeyPatch
+def test_attention_is_plain_only_if_nothing_is_added_and_the_reason_says_what(
+    changed: Scores,
+    sink: float | None,
+    mask: float,
+    options: dict[str, float | None],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "eager_attention_forward", attention(changed, sink), raising=False)
     query, key, value = torch.randn(3, 2, 2, 11, 4, generator=torch.Generator().manual_seed(0))
@@ -205,7 +225,7 @@ def test_attention_is_plain_only_if_nothing_is_added(
     hidden[1, ..., 7:] = mask
     for dtype in (torch.float32, torch.bfloat16):
         parts = (x.to(dtype) for x in (query / 4, key, value))
-        assert is_plain(EagerAttention(Made(), *parts, hidden.to(dtype), {"scaling": 0.5})) == plain
+        assert beyond_plain(EagerAttention(Made(), *parts, hidden.to(dtype), {"scaling": 0.5, **options})) == reason
 
 
 @pytest.mark.parametrize(
@@ -231,12 +251,12 @@ def test_where_kernels_do_not_run_torch_operations_take_their_place(monkeypatch:
     monkeypatch.setattr(fused, "_FAILED", [])
     gpu, single = torch.device("cuda"), torch.float32
     monkeypatch.setattr(fused, "_has_triton", lambda index: True)
-    assert choose(gpu, single, plain=True).way == "fused"
-    assert choose(gpu, torch.float64, plain=True).way == "softmax"
-    assert choose(gpu, single, plain=False).way == "own"
-    assert choose(gpu, single, plain=True, whole=True).way == "own"
-    assert choose(gpu, single, plain=True, try_kernels=lambda: "no compiler").reason == "no compiler"
-    assert choose(CPU, single, plain=True).way == "softmax"
+    assert choose(gpu, single, "").way == "fused"
+    assert choose(gpu, torch.float64, "").way == "softmax"
+    assert (choose(gpu, single, "a cap").way, choose(gpu, single, "a cap").reason) == ("own", "a cap")
+    assert choose(gpu, single, "", whole=True).way == "own"
+    assert choose(gpu, single, "", try_kernels=lambda: "no compiler").reason == "no compiler"
+    assert choose(CPU, single, "").way == "softmax"
 
     def broken(*given: object) -> None:
         raise RuntimeError("no compiler")
@@ -246,7 +266,8 @@ def test_where_kernels_do_not_run_torch_operations_take_their_place(monkeypatch:
     value = torch.zeros(3, 2, 11, 4)
     fused.try_vectors(value, padded())
     assert fused.failure() == "the fused kernels do not run here (RuntimeError)"
-    assert choose(CPU, single, plain=True).reason == fused.failure()
+    assert choose(gpu, single, "").reason == fused.failure()
+    assert choose(CPU, single, "").reason == "plain attention on a CPU"
 
 
 @pytest.mark.parametrize(("count", "tokens", "seconds", "said"), [

@@ -55,7 +55,7 @@ def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     else:
         monkeypatch.setitem(softmax.CHUNK if plain else PIECE, "cpu", size)
     if not plain:
-        monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+        monkeypatch.setattr("conoscope.capture.backends.beyond_plain", lambda eager: "a test")
     else:
         # In float64 a model whose softmax is in float32 runs its own attention: ours is more exact.
         monkeypatch.setattr("conoscope.capture.recorder._agree", lambda *given: True)
@@ -273,7 +273,7 @@ def test_a_part_has_the_mask_and_the_options_of_its_own(
 
 def test_a_model_whose_attention_cannot_be_cut_is_looked_at_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = tiny("bert"), a_batch()
-    monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+    monkeypatch.setattr("conoscope.capture.backends.beyond_plain", lambda eager: "a test")
     expected = traces_of(model, batch)
     monkeypatch.setitem(PIECE, "cpu", 1)
     monkeypatch.setattr(EagerAttention, "cuts", lambda *given: frozenset())
@@ -287,7 +287,7 @@ def test_a_model_whose_attention_cannot_be_cut_is_looked_at_whole(monkeypatch: p
 def test_maps_of_a_model_whose_examples_cannot_be_cut_are_of_the_right_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = tiny("bert"), a_batch()
     expected = traces_of(model, batch)[2].weights
-    monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+    monkeypatch.setattr("conoscope.capture.backends.beyond_plain", lambda eager: "a test")
     monkeypatch.setitem(PIECE, "cpu", 1)
     monkeypatch.setattr(EagerAttention, "cuts", lambda *given: frozenset({"rows"}))
     found: list[Trace] = []
@@ -308,7 +308,7 @@ def test_only_the_looks_that_are_asked_for_are_taken(plain: bool, size: int, mon
         monkeypatch.setitem(REDUCTIONS, name, counted(name, look))
     monkeypatch.setitem(PIECE, "cpu", size)
     if not plain:
-        monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+        monkeypatch.setattr("conoscope.capture.backends.beyond_plain", lambda eager: "a test")
     found: list[Trace] = []
     with Capture(tiny("bert"), reductions=("entropy",)) as capture:
         capture(a_batch(), found.append)
@@ -339,7 +339,7 @@ def test_on_minilm_no_way_changes_a_number(minilm64: LoadedModel, sentences: Cor
     plain = measure(minilm64, few, names)
     monkeypatch.setitem(softmax.CHUNK, "cpu", 20 * 7)
     assert_same_tables(measure(minilm64, few, names), plain, 1e-9)
-    monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+    monkeypatch.setattr("conoscope.capture.backends.beyond_plain", lambda eager: "a test")
     assert_same_tables(measure(minilm64, few, names), plain, 1e-9)
     monkeypatch.setitem(PIECE, "cpu", 12 * 20 * 7)
     assert_same_tables(measure(minilm64, few, names), plain, 1e-9)

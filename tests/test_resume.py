@@ -81,7 +81,7 @@ def test_sums_of_another_version_and_torn_ones_are_told_with_what_to_do(
 def test_both_parts_of_a_run_say_how_attention_was_computed(
     pure: LoadedModel, stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conoscope.capture.backends.is_plain", lambda eager: False)
+    monkeypatch.setattr("conoscope.capture.backends.beyond_plain", lambda eager: "a test")
     told = measure(pure, corpus(TEXTS), options=OPTIONS, out=stopped).provenance["capture"]
     assert [line.partition(": ")[2].partition(" (")[0] for line in told] == [
         "attention is computed and reduced in chunks",

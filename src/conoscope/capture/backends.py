@@ -22,7 +22,7 @@ from conoscope.capture.recording import Recorder
 from conoscope.capture.reductions import AttentionChunk, Reducer
 from conoscope.capture.softmax import PlainAttention
 from conoscope.capture.traced_attention import TracedAttention
-from conoscope.capture.ways import is_plain
+from conoscope.capture.ways import MASK, beyond_plain
 
 Mode = Literal["kv", "full"]
 MODES: tuple[Mode, ...] = ("full", "kv")
@@ -38,7 +38,7 @@ def _full(
         return _in_chunks(eager, recorder, chunks), None
     context, weights = eager()
     if isinstance(recorder, Log):
-        recorder.attended(eager.attended(context), eager.cuts(context, weights), is_plain(eager))
+        recorder.attended(eager.attended(context), eager.cuts(context, weights), beyond_plain(eager))
     elif recorder is not None:
         recorder.attended(eager.attended(context), weights=weights, visible=visible_keys(attention_mask, recorder.batch))
     return context, weights
@@ -76,7 +76,8 @@ def _plain(
     if not isinstance(recorder, Recorder):
         context = _sdpa(module, query, key, value, attention_mask, kwargs)
         if recorder is not None:
-            recorder.attended(plain.attended(context), plain=attention_mask is None or attention_mask.dtype == torch.bool)
+            hides = attention_mask is None or attention_mask.dtype == torch.bool
+            recorder.attended(plain.attended(context), beyond="" if hides else MASK)
         return context, None
     # On a GPU the context is SDPA's, so that the logits are those of the plain model.
     mixed: Tensor | None = None

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+OUTSIDE = "its attention is outside transformers' interface"
 Call = tuple[nn.Module, int]
 """A module, and the number of its call in one forward pass: layers may share a module (ALBERT)."""
 
@@ -41,7 +42,7 @@ class Log:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.cuts = frozenset({"examples", "rows"})
-        self.plain = True
+        self.beyond = ""
         self._counts: Counter[nn.Module] = Counter()
 
     def called(self, module: nn.Module, given: tuple[Any, ...], returned: Any) -> None:
@@ -49,12 +50,12 @@ class Log:
         self.events.append(Event((module, self._counts[module]), first_tensor(given), first_tensor(returned)))
         self._counts[module] += 1
 
-    def attended(self, attended: AttentionCall, cuts: frozenset[str] = frozenset(), plain: bool = False) -> None:
-        """Log an attention call; `cuts`: the axes along which it can be computed in chunks; `plain`: whether it is no more than
-        softmax(scale · q kᵀ + mask)."""
+    def attended(self, attended: AttentionCall, cuts: frozenset[str] = frozenset(), beyond: str = OUTSIDE) -> None:
+        """Log an attention call; `cuts`: the axes along which it can be computed in chunks; `beyond`: what it does beyond
+        softmax(scale · q kᵀ + mask), in words; "" if it is no more than that."""
         self.events.append(Event(None, None, None, attended))
         self.cuts = self.cuts & cuts
-        self.plain = self.plain and plain
+        self.beyond = self.beyond or beyond
 
     def segments(self) -> list[list[Event]]:
         """The module calls before the first attention call, between the first and the second, …, after the last."""

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from conoscope.capture.backends import BACKENDS, MODES, RECORDER, Mode, record_traced
 from conoscope.capture.batch import Batch
-from conoscope.capture.calls import Log, logged
+from conoscope.capture.calls import OUTSIDE, Log, logged
 from conoscope.capture.forward import answer_of, outputs_of
 from conoscope.capture.fused import try_attention, try_vectors
 from conoscope.capture.implementation import attention_of
@@ -163,22 +163,23 @@ class Capture:
         if self.mode != "full":
             return
         device, dtype, first = self.module.device, self.module.dtype, log.attentions[0]
-        plain = wiring.plain and not self.traced and bool(getattr(self.module, "_supports_sdpa", False))
+        within = not self.traced and getattr(self.module, "_supports_sdpa", False)
+        beyond = wiring.beyond if within else OUTSIDE
 
         def try_kernels() -> str | None:
             assert first.query is not None
             assert first.key is not None
             return try_attention(first.query, first.key, first.value, batch)
 
-        self.choice = choose(device, dtype, plain, self.whole, try_kernels)
+        self.choice = choose(device, dtype, beyond, self.whole, try_kernels)
         if self.choice.way in OURS:
             with ExitStack() as trial:
                 trial.enter_context(attention_of(self.module, BACKENDS["plain"]))
                 again, ours = self._logged(batch)
-                if again.plain and _agree(ours, states, batch.real):
+                if not again.beyond and _agree(ours, states, batch.real):
                     self._stack.push(trial.pop_all())
                     return
-            self.choice = choose(device, dtype, False, self.whole)
+            self.choice = choose(device, dtype, again.beyond or "without its own attention its vectors differ", self.whole)
 
     def waits(self) -> bool:
         """Whether the model's own forward pass waits for a GPU; its mask functions are told if there is padding."""

@@ -1,8 +1,8 @@
 """Plain attention, softmax(scale · q kᵀ + mask): our own computation, in chunks that fit into a CPU's caches.
 
-Used where a model's own attention was found to be no more than that (`is_plain`). It is faster than a model's eager function: the
-entropy comes from the scores without a logarithm of each weight, chunks cover several heads of several texts, and keys that no
-query of a chunk may see (outside a sliding window, after a causal query) are left out.
+Used where a model's own attention was found to be no more than that (`beyond_plain`). It is faster than a model's eager function:
+the entropy comes from the scores without a logarithm of each weight, chunks cover several heads of several texts, and keys that
+no query of a chunk may see (outside a sliding window, after a causal query) are left out.
 """
 
 import math

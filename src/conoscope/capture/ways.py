@@ -6,9 +6,9 @@
 | `softmax` | our own softmax(scale · q kᵀ + mask), in chunks | a CPU; a GPU where the kernels do not run |
 | `own` | the model's own eager attention: whole weights, or pieces if they are too many | all other models |
 
-A model is *plain* if its own eager attention equals softmax(scale · q kᵀ + mask) on random tokens, with a mask that does nothing
-but hide keys. A bias, a cap on scores, sinks are more than that. In half precision on a CPU a model's own attention runs, too:
-its products are rounded otherwise than ours. How many weights are computed at once follows from the shape of a batch and the
+Attention is *plain* if a model's own eager function equals softmax(scale · q kᵀ + mask) on random tokens, with a mask that does
+nothing but hide keys. A bias, a cap on scores, sinks are beyond that. In half precision on a CPU a model's own attention runs,
+too: its products are rounded otherwise than ours. How many weights are computed at once follows from the shape of a batch and the
 device (`softmax.CHUNK`, `eager.PIECE`).
 """
 
@@ -29,7 +29,7 @@ OURS: tuple[Way, ...] = ("fused", "softmax")
 LARGE = 16
 """How many times as long queries are tried as well."""
 SINGLE = (torch.float32, torch.float64)
-
+MASK = "its mask does more than hide keys"
 
 WHAT: dict[Way, str] = {
     "fused": "attention is reduced by GPU kernels, without weights in memory",
@@ -53,39 +53,45 @@ class Choice:
 def choose(
     device: torch.device,
     dtype: torch.dtype,
-    plain: bool,
+    beyond: str,
     whole: bool = False,
     try_kernels: Try = lambda: None,
 ) -> Choice:
-    """The way for a model on this device. `plain`: see above; `whole`: whole weights are asked for; `try_kernels`: runs the
-    kernels once, and says why they do not run.
+    """The way for a model on this device. `beyond`: what its attention does beyond plain attention, "" for nothing; `whole`:
+    whole weights are asked for; `try_kernels`: runs the kernels once, and says why they do not run.
     """
     if whole:
         return Choice("own", "whole weights are asked for")
-    if not plain:
-        return Choice("own", "it is not softmax(scale · q kᵀ + mask) up to rounding, or outside transformers' interface")
+    if beyond:
+        return Choice("own", beyond)
     if fused.runs_on(device, dtype):
         reason = try_kernels()
         return Choice("fused", "plain attention on a GPU") if reason is None else Choice("softmax", reason)
     if device.type == "cpu" and dtype not in SINGLE:
         return Choice("own", "half precision on a CPU")
-    reason = "plain attention on a CPU" if device.type == "cpu" else "no kernels for this device or precision"
-    return Choice("softmax", fused.failure() or reason)
+    if device.type == "cpu":
+        return Choice("softmax", "plain attention on a CPU")
+    return Choice("softmax", fused.failure() or "no kernels for this device or precision")
 
 
-def is_plain(eager: EagerAttention) -> bool:
-    """Whether a model's eager weights are softmax(scale · q kᵀ + mask), up to rounding, with a mask that does nothing but hide
-    keys.
+def beyond_plain(eager: EagerAttention) -> str:
+    """What a model's eager attention does beyond softmax(scale · q kᵀ + mask), with a mask that does nothing but hide keys; "" if
+    its weights are that up to rounding.
 
     Compared in double precision: in that of a model, rounding would hide a small bias.
     """
     call, scale = eager.in_double(), eager.options.get("scaling")
-    if not isinstance(scale, float | int) or eager.options.get("softcap") is not None or not hides_alone(call.mask):
-        return False
-    if call.key.shape[2] != call.query.shape[2] or call.query.shape[1] % call.key.shape[1]:
-        return False
+    if eager.options.get("softcap") is not None:
+        return "its scores have a cap"
+    if not hides_alone(call.mask):
+        return MASK
+    alike = call.key.shape[2] == call.query.shape[2] and call.query.shape[1] % call.key.shape[1] == 0
     # A cap on scores shows where they are large.
-    return all(_is_softmax(replace(call, query=call.query * factor), float(scale)) for factor in (1, LARGE))
+    if not (isinstance(scale, float | int) and alike) or not all(
+        _is_softmax(replace(call, query=call.query * factor), float(scale)) for factor in (1, LARGE)
+    ):
+        return "its weights are not softmax(scale · q kᵀ + mask), as with a bias, a cap or sinks"
+    return ""
 
 
 def _is_softmax(call: EagerAttention, scale: float) -> bool:

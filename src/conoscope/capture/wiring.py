@@ -42,8 +42,8 @@ class Wiring:
     its output; its number of heads, its residual, its norm; and the pooling of the last layer.
 
     None if nothing was found. `outputs` begins with layer 0, the embeddings. `cuts`: the axes along which the attention can be
-    computed in chunks. `plain`: whether it is no more than softmax(scale · q kᵀ + mask). `asked`: whether the user requested the
-    pooling, so that it may differ from the model's own.
+    computed in chunks. `beyond`: what it does beyond softmax(scale · q kᵀ + mask), "" for nothing.
+    `asked`: whether the user requested the pooling, so that it may differ from the model's own.
     """
 
     inputs: tuple[Call | None, ...]
@@ -55,7 +55,7 @@ class Wiring:
     norms: tuple[Norm | None, ...]
     pooling: Pooling | None
     cuts: frozenset[str] = frozenset()
-    plain: bool = False
+    beyond: str = ""
     asked: bool = False
 
     def modules(self) -> set[nn.Module]:
@@ -126,7 +126,7 @@ def find_wiring(log: Log, hidden_states: Sequence[Tensor], real: Bool[Tensor, "b
         outputs=outputs,
         pooling=_find_pooling(segments[-1], hidden_states[-1], real),
         cuts=log.cuts,
-        plain=log.plain,
+        beyond=log.beyond,
     )
 
 

@@ -6,14 +6,17 @@ what it reads by the names of its parameters:
 
     from jaxtyping import Float
     from torch import Tensor
+    from conoscope.capture.batch import Batch
+    from conoscope.capture.trace import Trace
+    from conoscope.quantities.base import Arrays, quantity, reduction
 
     @reduction()
-    def lengths(trace: Trace, site: str) -> Float[Tensor, "b t h"] | None:
+    def sizes(trace: Trace, site: str) -> Float[Tensor, "b t h"] | None:
         return None if getattr(trace, site) is None else trace.norms(site)
 
     @quantity()
-    def longest(batch: Batch, lengths: Float[Tensor, "l b t h"]) -> Arrays:
-        return (lengths.where(batch.real[..., None], 0.0).amax(2),)
+    def longest(batch: Batch, sizes: Float[Tensor, "l b t h"]) -> Arrays:
+        return (sizes.where(batch.real[..., None], 0.0).amax(2),)
 
 A parameter of a quantity that has the name of a reduction receives it, with an axis of layers in front; one with a default
 receives None in layers that lack it. `batch` is the batch, `answer` the prediction, `at` the tokens or examples that it is about,
