@@ -57,6 +57,13 @@ TAGS = {
     "R": "recalled, and not verified",
 }
 """Where a published figure comes from."""
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("accuracy", "majority", "cap", "entropy", "auroc", "auprc", "share", "weight", "nearest"), (0.0, 1.0)),
+    **dict.fromkeys(("sim", "cosine", "median", "rho", "cancel", "pearson", "spearman"), (-1.0, 1.0)),
+}
+"""The range of quantities, by the first part of their names: `sim` is that of `sim.key`. Intervals stay in it."""
+GATE = 0.05
+"""By how much a model must be more often right than the largest class, for claims to be judged on it."""
 MINILM = "minilm"
 """Placeholder for all-MiniLM-L6-v2, or for the checkpoint that the user names instead."""
 QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8, "max_length": 64}
@@ -127,17 +134,27 @@ class Published:
 @dataclass(frozen=True)
 class Claim:
     """A testable statement. `contrast` turns the rows into a table with the columns case, seed and value (see contrasts.py). The
-    claim holds for a case if the interval of the value over seeds lies above `above`."""
+    claim holds for a case if the interval of the value over seeds lies above `above`.
+
+    `within` is the range of the value, in which its interval stays: (0, 1) for a share, (-1, 1) for a correlation or for a
+    difference of shares, (-2, 2) for a difference of cosines. `counts`: the value is a count, with an exact Poisson interval.
+    """
 
     name: str
     statement: str
     contrast: "Callable[[pd.DataFrame], pd.DataFrame]"
     above: float = 0.0
+    within: tuple[float, float] | None = None
+    counts: bool = False
 
 
 @dataclass(frozen=True)
 class Study:
-    """A published table: its figures, the conditions to run, its claims, where our setup differs, and what the results mean."""
+    """A published table: its figures, the conditions to run, its claims, where our setup differs, and what the results mean.
+
+    `gate`: claims are judged on the runs whose accuracy is at least that of the largest class plus this margin, and again on all
+    runs; None to judge all runs only.
+    """
 
     name: str
     title: str
@@ -149,3 +166,4 @@ class Study:
     differs: tuple[str, ...] = ()
     meaning: str = ""
     seeds: int = 5
+    gate: float | None = GATE
