@@ -12,7 +12,8 @@ from conoscope.capture.joining import joined, rows_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
-from conoscope.measuring.postponed import TOKENS, Postponed
+from conoscope.measuring import postponed as module
+from conoscope.measuring.postponed import Postponed
 from conoscope.measuring.running import Runner
 from conoscope.results.from_sums import tables_of
 from test_replay import assert_equal
@@ -36,10 +37,10 @@ def of_many_lengths() -> list[Batch]:
     ]
 
 
-def tables(batches: list[Batch], postponed: bool, window: int = 2) -> tuple[dict, list[int]]:
+def tables(batches: list[Batch], later: bool, window: int = 2) -> tuple[dict, list[int]]:
     tally, sizes = Tally.for_needs(need for name in MEASURES for need in request(name).needs()), list[int]()
     with Runner(LoadedModel(tiny("bert", torch.float64), None, "bert", ()), tally) as runner:
-        if postponed:
+        if later:
             runner._postponed = Postponed(tally)
             parts = runner._postponed.parts
             runner._postponed.parts = lambda: (sizes.append(part.batch.real.numel()) or part for part in parts())
@@ -57,8 +58,18 @@ def test_postponed_examples_give_the_same_tables(window: int) -> None:
     found, sizes = tables(of_many_lengths(), True, window)
     expected, _ = tables(of_many_lengths(), False, window)
     assert sizes
-    assert max(sizes) <= TOKENS
     assert_equal(found, expected)
+
+
+def test_postponed_batches_have_few_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless one text has more: the longest here has 24."""
+    batches = [named(of_kinds((20, 21, 22, 24)), number) for number in range(4)]
+    _, together = tables(batches, True)
+    monkeypatch.setattr(module, "TOKENS", 70)
+    found, sizes = tables(batches, True)
+    assert max(sizes) <= 70 < max(together)
+    assert len(sizes) > len(together)
+    assert_equal(found, tables(batches, False)[0])
 
 
 def test_examples_that_are_pushed_out_are_never_run() -> None:

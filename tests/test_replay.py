@@ -4,9 +4,11 @@ A tape stands in for a CUDA graph: it runs the captured operations again on the 
 """
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,14 @@ from conoscope.capture.loading import LoadedModel
 from conoscope.capture.sending import Layout
 from conoscope.common.errors import CaptureError
 from conoscope.measures import CATALOGUE, request
+from conoscope.measures import tally as tally_module
 from conoscope.measures.tally import Tally
 from conoscope.measuring import replay
 from conoscope.measuring.capacities import ShapeCapacities
 from conoscope.measuring.graphs import GraphMemory
 from conoscope.measuring.module_state import ModuleState
 from conoscope.measuring.postponed import Postponed
-from conoscope.measuring.program import Program
+from conoscope.measuring.program import PassResult, Program
 from conoscope.measuring.replay import Replays
 from conoscope.measuring.running import Runner
 from conoscope.quantities import reductions
@@ -220,20 +223,32 @@ def test_capacities_follow_what_samples_take() -> None:
     assert 20 <= found[12] < 100 <= found[14] < 900
 
 
-def test_a_batch_that_asks_for_more_than_was_sent_is_not_replayed() -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_batch_that_asks_for_more_than_was_sent_is_not_replayed(late: bool) -> None:
     """What is sent while a batch is captured would be sent again, unchanged, for every batch."""
     tally = Tally.for_needs(request("sim").needs())
-    asked: list[int] = []
+    captures, inside = list[int](), list[bool]()
+
+    class Watched(Tape):
+        @contextmanager
+        def capturing(self) -> Iterator[None]:
+            captures.append(1)
+            inside.append(True)
+            with super().capturing():
+                yield
+            inside.clear()
 
     def body(moved: Batch, places: Any, take: Any) -> Any:
-        asked.append(len(asked))
-        return moved.drawn(("number", len(asked)), lambda host: torch.ones(len(host.ids), dtype=torch.bool)), None
+        key = ("late", len(captures)) if late and inside else "known"
+        return PassResult(moved.drawn(key, lambda host: torch.ones(len(host.ids), dtype=torch.bool)), None)
 
-    replays = Replays(tally, nn.Module(), CPU, body, Tape)
-    some = [replace(batch, host=replace(batch)) for batch in batches(count=6)]
+    replays = Replays(tally, nn.Module(), CPU, body, Watched)
+    some = [replace(batch, host=replace(batch)) for batch in batches(count=12)[::2]]
     for batch in some:
-        replays(batch)
-    assert not any(shape.programs for shape in replays._shapes.values())
+        assert bool(replays(batch).finite.all())
+    assert captures, "batches of one shape came again"
+    assert any(shape.programs for shape in replays._shapes.values()) is not late
+    assert ("ask for what was not sent" in (replays.reason or "")) is late
 
 
 def keeps_a_table(holder: str) -> Callable[[nn.Module], None]:
@@ -243,11 +258,18 @@ def keeps_a_table(holder: str) -> Callable[[nn.Module], None]:
         module = model.bert.embeddings
         if holder == "buffer":
             module.register_buffer("table", None)
+        elif holder == "object":
+            module.kept = SimpleNamespace(tables=deque([None]))
         elif holder in ("list", "dictionary"):
             module.table = [None] if holder == "list" else {"last": {0: None}}
 
         def add(module: nn.Module, given: Any, returned: Tensor) -> Tensor:
-            held: Any = {"list": lambda: module.table, "dictionary": lambda: module.table["last"]}.get(holder, lambda: None)()
+            holders: dict[str, Callable[[], Any]] = {
+                "list": lambda: module.table,
+                "dictionary": lambda: module.table["last"],
+                "object": lambda: module.kept.tables,
+            }
+            held = holders.get(holder, lambda: None)()
             table = getattr(module, "table", None) if held is None else held[0]
             if table is None or len(table) != returned.shape[1]:
                 if table is not None:
@@ -264,7 +286,7 @@ def keeps_a_table(holder: str) -> Callable[[nn.Module], None]:
     return change
 
 
-@pytest.mark.parametrize("holder", ["attribute", "buffer", "list", "dictionary"])
+@pytest.mark.parametrize("holder", ["attribute", "buffer", "list", "dictionary", "object"])
 def test_a_program_does_not_outlive_the_tensors_that_a_model_keeps(holder: str, runs: list[int]) -> None:
     even, odd = batches(count=16)[::2], batches(count=16)[1::2]
     some = [*even[:4], *odd[:4], *even[4:], *odd[4:]]
@@ -276,15 +298,44 @@ def test_a_program_does_not_outlive_the_tensors_that_a_model_keeps(holder: str, 
     assert_equal(found, expected)
 
 
+def writes_into_a_table(model: nn.Module) -> None:
+    """Write a table of the length of the last batch into the same tensor, where the length is another one; beyond it, it has no
+    contents."""
+    module = model.bert.embeddings
+    module.register_buffer("table", torch.zeros(64, dtype=torch.float64))
+    module.length = None
+
+    def add(module: nn.Module, given: Any, returned: Tensor) -> Tensor:
+        if module.length != returned.shape[1]:
+            module.length = returned.shape[1]
+            module.table.fill_(torch.nan)
+            module.table[: module.length] = torch.arange(module.length).sin()
+        return returned + module.table[: returned.shape[1], None]
+
+    module.register_forward_hook(add)
+
+
+def test_a_program_does_not_outlive_what_stood_in_a_tensor(runs: list[int]) -> None:
+    even, odd = batches(count=16)[::2], batches(count=16)[1::2]
+    some = [*odd[:4], *even[:4], *odd[4:], *even[4:]]  # the wider ones first
+    found, _ = measured("bert", some, True, change=writes_into_a_table)
+    expected, _ = measured("bert", some, False, change=writes_into_a_table)
+    assert runs
+    assert_equal(found, expected)
+
+
 def test_the_state_of_a_module_is_restored() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     module[0].table, module[0].tables, module[1].by_name = torch.ones(2), [torch.ones(1)], {"a": [torch.ones(1)]}
     module[0].tables.append(module[0].tables)  # type: ignore[arg-type]
+    module[1].kept = SimpleNamespace(queue=deque([torch.ones(1)]), names={"a"})
     tensors = module[0].table, module[0].tables[0], module[1].by_name["a"][0], module[1].running_mean
     state = ModuleState.of(module)
     assert state.holds_the_same_tensors(ModuleState.of(module))
     module[0].table, module[0].tables[0], module[1].by_name["a"][0], module[1].running_mean = (x.clone() for x in tensors)
     module[0].new, module[1].by_name["b"] = torch.ones(1), torch.ones(1)
+    module[1].kept.queue.append(torch.ones(1))
+    module[1].kept.names.add("b")
     assert not state.holds_the_same_tensors(ModuleState.of(module))
     state.restore()
     assert state.holds_the_same_tensors(ModuleState.of(module))
@@ -292,7 +343,27 @@ def test_the_state_of_a_module_is_restored() -> None:
     assert all(one is other for one, other in zip(found, tensors, strict=True))
     assert not hasattr(module[0], "new")
     assert module[1].by_name.keys() == {"a"}
+    assert len(module[1].kept.queue) == len(module[1].kept.names) == 1
     assert len(module[0].tables) == 2
+
+
+def test_what_is_written_into_a_tensor_is_noticed() -> None:
+    module = nn.BatchNorm1d(2)
+    state = ModuleState.of(module)
+    module.running_mean.add_(1)
+    assert not state.holds_the_same_tensors(ModuleState.of(module))
+    with torch.inference_mode():
+        module.cached = torch.ones(1)
+    assert ModuleState.of(module).holds_the_same_tensors(ModuleState.of(module)), "torch counts no writes to these"
+
+
+def test_constants_are_not_computed_while_a_batch_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally.for_needs(request("sim").needs())
+    assert tally.constant("early", lambda: torch.ones(1)) is not None
+    monkeypatch.setattr(tally_module, "is_capturing", lambda: True)
+    assert tally.constant("early", lambda: None) is not None
+    with pytest.raises(AssertionError, match="has no contents"):
+        tally.constant("late", lambda: torch.ones(1))
 
 
 def test_too_many_programs_are_not_thrashed(runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
