@@ -86,8 +86,9 @@ def naive_logits(of: SelfAttentionForSequenceClassification, ids: Tensor) -> Ten
     """One text, without a pad, as the sheet has it."""
     config, x = of.config, of.embedding.weight[ids]
     if config.positions == "sinusoidal":
-        x = x + torch.tensor([[math.sin(i / 10000 ** (h / WIDTH)) if h % 2 == 0 else math.cos(i / 10000 ** ((h - 1) / WIDTH))
-                               for h in range(WIDTH)] for i in range(len(ids))]).to(x) * config.position_scale  # fmt: skip
+        table = [[math.sin(i / 10000 ** (h / WIDTH)) if h % 2 == 0 else math.cos(i / 10000 ** ((h - 1) / WIDTH))
+                  for h in range(WIDTH)] for i in range(len(ids))]  # fmt: skip
+        x = x + config.position_scale * torch.tensor(table, dtype=x.dtype)
     elif config.positions == "learned":
         x = x + of.position.weight[: len(ids)]
     for layer in of.layers:
