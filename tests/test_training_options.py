@@ -85,7 +85,7 @@ def test_what_cannot_be_lifted_is_refused(splits: dict[str, Corpus], vectors: st
         untrained(splits["train"], replace(QUICK, width=None, vectors=vectors, lift=3))
     with pytest.raises(ModelError, match="lift=300 without word vectors to lift; give --vectors"):
         untrained(splits["train"], replace(QUICK, lift=300))
-    with pytest.raises(ModelError, match=r"v.txt have 24 numbers, not 16; leave --width out"):
+    with pytest.raises(ModelError, match=r"v.txt are lifted to 24 numbers, not 16; leave --width out"):
         untrained(splits["train"], replace(QUICK, vectors=vectors, lift=24))
 
 
