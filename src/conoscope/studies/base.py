@@ -71,10 +71,10 @@ GLOVE, GLOVE_50 = "glove", "glove-50"
 """Placeholders for GloVe 6B in 100 dimensions and, with all its words, in 50, or for the vectors that the user names instead."""
 QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "lift": None, "width": 8, "max_length": 32}
 """Settings that the quick form changes for training."""
-QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 32}
+QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 24}
 """Settings that the quick form changes for fine-tuning."""
-QUICK_TEXTS = 60
-"""How many texts of each split the quick form reads."""
+QUICK_TEXTS, QUICK_TEXTS_CHECKPOINT = 60, 24
+"""How many texts of each split the quick form reads, to train a model and to fine-tune one."""
 NEW_BERT = "bert"
 """Placeholder for an untrained BERT with the vocabulary of the corpus, of the given layers, width and heads."""
 
@@ -109,6 +109,11 @@ class Condition:
         return self.training is None and self.parts > 1
 
     @property
+    def fine_tunes(self) -> bool:
+        """Whether the condition trains a checkpoint that exists already."""
+        return self.training is not None and self.training.checkpoint not in (None, NEW_BERT)
+
+    @property
     def test(self) -> str:
         """The corpus and split that the model is measured on."""
         return self.texts or f"{self.corpus}:test"
@@ -124,7 +129,7 @@ class Condition:
             training = Training(checkpoint=NEW_BERT, layers=2, heads=2, learning_rate=1e-3, **QUICK)
             keys = {**self.keys, "model": "small BERT"}
             return replace(self, keys=keys, model=None, training=training, corpus="bistro", texts=None, parts=1)
-        changes = QUICK if self.training.checkpoint in (None, NEW_BERT) else QUICK_CHECKPOINT
+        changes = QUICK_CHECKPOINT if self.fine_tunes else QUICK
         return replace(self, training=replace(self.training, **changes))
 
 

@@ -10,7 +10,7 @@ from conoscope.common.bounds import POSITIVE, RATE, check
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.writing import make_folder
 from conoscope.studies import STUDIES
-from conoscope.studies.base import QUICK_TEXTS, Condition, Study
+from conoscope.studies.base import QUICK_TEXTS, QUICK_TEXTS_CHECKPOINT, Condition, Study
 from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
 from conoscope.studies.contrasts import words
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
@@ -73,13 +73,12 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     _refuse_twice_the_same(conditions, chosen.seeds or 1)
     records = [_record_of(study, path) for path in chosen.records]
     where = make_folder(Path(out))
-    place = Place(
-        data_dir,
-        chosen.device,
-        least(chosen.limit, QUICK_TEXTS if chosen.quick else None),
-        str(where / "models") if chosen.keep_models else None,
-    )
-    jobs = jobs_of(study, conditions, seeds, place, where)
+    models = str(where / "models") if chosen.keep_models else None
+    jobs = [
+        job
+        for condition in conditions
+        for job in jobs_of(study, [condition], seeds, Place(data_dir, chosen.device, _limit(condition, chosen), models), where)
+    ]
     for record in records:
         adopt(jobs, record)
     todo = [job for job in jobs if job.condition in wanted]
@@ -90,6 +89,11 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     record = recorded(study, runs, failed, _how(chosen, seeds))
     write_record(where, record)
     return record
+
+
+def _limit(condition: Condition, chosen: Reproducing) -> int | None:
+    quick = QUICK_TEXTS_CHECKPOINT if condition.fine_tunes else QUICK_TEXTS
+    return least(chosen.limit, quick if chosen.quick else None)
 
 
 def _how(chosen: Reproducing, seeds: int) -> dict[str, Any]:
