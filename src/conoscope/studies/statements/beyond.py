@@ -1,0 +1,17 @@
+"""Claims of studies that no source states: those of other papers, of the authors' notebooks, and of our own invention."""
+
+from collections.abc import Mapping
+
+OURS = "ours"
+"""Where a claim comes from that is listed nowhere."""
+NOTEBOOKS = "the authors' notebooks"
+BEYOND: Mapping[tuple[str, str], str] = {
+    ("fosse-table-2", "keys-reverse"): NOTEBOOKS,
+    ("fosse-table-2", "longer-keys"): NOTEBOOKS,
+    ("fosse-cones", "classes"): NOTEBOOKS,
+    ("fosse-cones", "opposite"): NOTEBOOKS,
+    ("plausibility", "depth"): NOTEBOOKS,
+    ("kobayashi-norms", "mixing"): "Kobayashi et al. 2021",
+    ("kobayashi-norms", "depth"): "Kobayashi et al. 2021",
+}
+"""Where claims come from that are stated or printed outside the five sources."""
