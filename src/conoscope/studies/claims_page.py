@@ -70,7 +70,7 @@ def claims_page(records: Mapping[str, Record]) -> str:
 
 def _opening(records: Mapping[str, Record]) -> Iterator[str]:
     yield from ("# Claims", "")
-    yield "What the sources say, in our own words, with its place there; beside it the claims of [studies](README.md) that test it,"
+    yield "What the sources say, in our own words, with its place; beside it the claims of [studies](README.md) that test it,"
     yield "or the reason why nothing here can. Verdicts are those of the committed records, over all cases that a statement is"
     yield "about, with the number of seeds of a case. A claim that its record does not have is not run yet."
     yield ""
