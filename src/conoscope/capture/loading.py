@@ -228,12 +228,13 @@ def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> s
         for key, value in module.config.to_dict().items()
         if key not in ("_name_or_path", "transformers_version", "dtype")
     }
-    words = {
-        key: value
-        for key, value in json.loads(tokenizer.backend_tokenizer.to_str()).items()
-        if key not in ("padding", "truncation")
-    }
-    return json.dumps([config, words], sort_keys=True, default=str)
+    return json.dumps([config, described_tokenizer(tokenizer)], sort_keys=True, default=str)
+
+
+def described_tokenizer(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
+    """The content of a fast tokenizer, without its last padding and truncation."""
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    return {key: value for key, value in content.items() if key not in ("padding", "truncation")}
 
 
 def refuse_broken(module: PreTrainedModel, name: str) -> None:

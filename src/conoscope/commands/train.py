@@ -23,6 +23,7 @@ def _options(command: ArgumentParser) -> None:
     )
     command.add_argument("--lr", type=rate, dest="learning_rate", help="learning rate of Adam; default 1e-3, with --from 5e-5")
     command.add_argument("--batch-size", type=positive, default=64, help="texts per step")
+    command.add_argument("--batches", default="grouped", help="grouped by length, which is faster, or shuffled")
     command.add_argument("--max-length", type=positive, default=512, help="maximum number of tokens per text")
     command.add_argument(
         "--seed", type=seed, default=0, help="seed of the weights, the order of texts, and a generated or randomly split corpus"
@@ -44,8 +45,12 @@ def _model_options(command: ArgumentParser) -> None:
     group.add_argument("--width", type=positive, help="width of the embeddings; default 64, or that of --vectors")
     group.add_argument("--heads", type=positive, help="attention heads per layer; default 1")
     group.add_argument("--vectors", metavar="SOURCE", help="initial word vectors: a GloVe file or a package")
+    group.add_argument("--lift", type=positive, metavar="N", help="width to which narrower word vectors are lifted, such as 300")
     group.add_argument("--freeze", action="store_true", help="keep the word embeddings fixed")
     group.add_argument("--special", default="zeros", help="initial vectors of <cls>, <unk> and <sep>: zeros or random")
+    group.add_argument("--positions", metavar="KIND", help="none, sinusoidal, learned or relative; default that of the preset")
+    group.add_argument("--position-scale", type=rate, default=1.0, metavar="X", help="factor of sinusoidal positions")
+    group.add_argument("--residual", metavar="KIND", help="none, course, prenorm, postnorm or pure; default that of the preset")
 
 
 def _penalty_options(command: ArgumentParser) -> None:
@@ -69,6 +74,11 @@ def _penalty_options(command: ArgumentParser) -> None:
         "--penalty-input",
         default="minmax",
         help="how to scale weights before comparing them with rationales: minmax, raw or sigmoid",
+    )
+    group.add_argument(
+        "--penalty-unit",
+        default="sentence",
+        help="the entropy penalty: sentence (mean normalised entropy) or summed (over a batch, in nats)",
     )
 
 
@@ -96,9 +106,13 @@ def _unused(args: Namespace) -> Unused:
     if args.seeds is not None:
         yield ("seed",), "together with --seeds"
     if not (args.entropy_penalty or args.rationale_penalty or args.lagrange_penalty):
-        yield ("penalty_rows", "penalty_layers", "penalty_input"), "without a penalty"
+        yield ("penalty_rows", "penalty_layers", "penalty_input", "penalty_unit"), "without a penalty"
     if not args.rationale_penalty:
         yield ("penalty_input",), "without --rationale-penalty"
+    if not args.entropy_penalty:
+        yield ("penalty_unit",), "without --entropy-penalty"
+    if not args.vectors:
+        yield ("lift",), "without --vectors"
 
 
 COMMAND = Command(

@@ -3,12 +3,12 @@
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float, Float32, Float64
 
 from conoscope.common.errors import DataError, one_of
 from conoscope.common.textfiles import as_data_error, is_there, lines
@@ -33,6 +33,36 @@ class WordVectors:
         if not weights.sum():
             raise DataError("no words to be covered; give a vocabulary with at least one")
         return float(weights[self.found].sum() / weights.sum())
+
+    def lifted(self, width: int) -> "WordVectors":
+        """The vectors in a space of this width, with the same lengths and angles; DataError if they are wider already."""
+        return replace(self, matrix=lifted(self.matrix, width))
+
+
+def lifted(matrix: Float[np.ndarray, "v d"], width: int) -> Float[np.ndarray, "v e"]:
+    """The rows times `lifting`, computed in float64: lengths and angles are kept, zeros stay zeros.
+
+    Rows that have this width already are returned as they are.
+    """
+    given = matrix.shape[1]
+    if given == width:
+        return matrix
+    if given > width:
+        raise DataError(f"the word vectors have {given} numbers and cannot be lifted to {width}; give {given} or more, or none")
+    wide, map_ = np.empty((len(matrix), width), dtype=matrix.dtype), lifting(given, width)
+    for start in range(0, len(matrix), CHUNK):
+        wide[start : start + CHUNK] = matrix[start : start + CHUNK].astype(np.float64) @ map_
+    return wide
+
+
+def lifting(width: int, wider: int) -> Float64[np.ndarray, "d e"]:
+    """A random matrix with orthonormal rows that depends on the two widths alone.
+
+    It is the transpose of Q in the QR decomposition of a normal matrix, with the signs that make the diagonal of R positive.
+    """
+    q, r = np.linalg.qr(np.random.default_rng((width, wider)).standard_normal((wider, width)))
+    matrix: np.ndarray = (q * np.sign(np.diag(r))).T
+    return matrix
 
 
 def load_vectors(source: str | Path, vocabulary: Iterable[str] | None = None) -> WordVectors:

@@ -47,9 +47,10 @@ class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
     """Configuration of a self-attention classifier.
 
     `pool`: the pooled output: the first token, the mean, or attention pooling with a query that is learned (`simple`) or computed
-    from the mean (`question`; `question-value` also projects the values). `positions`: none, sinusoidal, learned, or relative
-    (Shaw), with distances clipped at `window`. `residual`: none, x ← g(f(x)); course, g(x + f(LN x)); prenorm, x + g(f(LN x));
-    postnorm, LN(x + g(f(x))); pure, standardize(x + g(f(x))), where f is attention and g is `feed`: linear and ReLU, or none.
+    from the mean (`question`; `question-value` also projects the values). `positions`: none, sinusoidal (times `position_scale`),
+    learned, or relative (Shaw), with distances clipped at `window`. `residual`: none, x ← g(f(x)); course, g(x + f(LN x));
+    prenorm, x + g(f(LN x)); postnorm, LN(x + g(f(x))); pure, standardize(x + g(f(x))), where f is attention and g is `feed`:
+    linear and ReLU, or none.
     """
 
     model_type = "conoscope-self-attention"
@@ -60,12 +61,20 @@ class SelfAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
     num_attention_heads: int = 1
     pool: str = "cls"
     positions: str = "sinusoidal"
+    position_scale: float = 1.0
     residual: str = "pure"
     feed: str = "none"
     output_projection: bool = True
     window: int = 16
     max_position_embeddings: int | None = None
     pad_token_id: int | None = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options by name, without a `position_scale` of 1: models saved before it existed keep their hash."""
+        options: dict[str, Any] = super().to_dict()
+        if options.get("position_scale") == 1.0:
+            del options["position_scale"]
+        return options
 
 
 def preset(name: str, **changes: Any) -> SelfAttentionConfig:
@@ -155,7 +164,8 @@ class SelfAttentionForSequenceClassification(PreTrainedModel):  # type: ignore[m
     def _add_positions(self, embedded: Float[Tensor, "b t d"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
         positions = (real.cumsum(-1) - 1).clamp_min(0)
         if self.config.positions == "sinusoidal":
-            return embedded + sinusoids(embedded.shape[1], embedded.shape[2], like=embedded)[positions]
+            table = sinusoids(embedded.shape[1], embedded.shape[2], like=embedded) * float(self.config.position_scale)
+            return embedded + table[positions]
         return embedded if self.position is None else embedded + self.position(positions)
 
 

@@ -1,6 +1,6 @@
 """Examples as token ids, encoded once for all epochs, and their batches, with the token marks that penalties need."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from conoscope.capture.class_token import Reading, Side, side_by_side
 from conoscope.common.errors import CorpusError, one_of
 from conoscope.corpora import Corpus, Example
 from conoscope.corpora.base import digest_of
+from conoscope.training.memo import Memo, in_order, of_tokenizer
 from conoscope.training.penalties import Marks
 
 MARKED, SPECIAL = "marked", "special_tokens_mask"
@@ -23,19 +24,34 @@ UNANNOTATED = -1
 
 
 class Encoded(Dataset[dict[str, Any]]):
-    """Dataset of a corpus's labelled examples: token ids and label numbers, with rationale marks if `marks` is set."""
+    """Dataset of a corpus's labelled examples: token ids and label numbers, with rationale marks if `marks` is set.
+
+    With a memo, equal examples are encoded once in all.
+    """
 
     def __init__(
-        self, corpus: Corpus, labels: Mapping[str, int], tokenizer: PreTrainedTokenizerBase, max_length: int, marks: bool = False
+        self,
+        corpus: Corpus,
+        labels: Mapping[str, int],
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int,
+        marks: bool = False,
+        memo: Memo | None = None,
     ) -> None:
         if unknown := set(corpus.labels) - set(labels):
             raise CorpusError(f"{corpus} has the label {one_of(unknown)}, which is not among those to learn: {one_of(labels)}")
         learned = labelled(corpus)
         self.name, self.digest = str(corpus), digest_of(learned)
         self.marked = sum(any(example.rationale or ()) for example in learned)
-        self.rows = [
-            {**_encoded(example, tokenizer, max_length, marks), "labels": labels[str(example.label)]} for example in learned
-        ]
+
+        def rows() -> list[dict[str, Any]]:
+            encoded = (_encoded(example, tokenizer, max_length, marks) for example in learned)
+            return [{**row, "labels": labels[str(example.label)]} for row, example in zip(encoded, learned, strict=True)]
+
+        def key() -> Hashable:
+            return in_order(learned), of_tokenizer(tokenizer), tuple(labels.items()), max_length, marks
+
+        self.rows = rows() if memo is None else memo.kept("rows", key(), rows)
         if not self.rows:
             raise CorpusError(f"{corpus} has no labelled example; training needs some to learn from and some to stop by")
 

@@ -25,26 +25,32 @@ from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture
 from conoscope.capture.trace import PooledOutput
 from conoscope.common.bounds import POSITIVE, within
-from conoscope.common.errors import OverflowedError
+from conoscope.common.errors import MeasureError, OverflowedError
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.measures import request
 from conoscope.measures.tally import Tally
 from conoscope.results.from_sums import table
 
 MEASURES = ("sim", "attention_entropy")
+EPOCH = "epoch"
 
 
 class GeometryCallback(TrainerCallback):  # type: ignore[misc]
-    """Callback that measures the first `size` examples before training and every `every` steps.
+    """Callback that measures the first `size` examples before training and every `every` steps, or with `every="epoch"` at the
+    end of each epoch. With None in place of the tokenizer, the Trainer's is used.
 
     It does not affect training; if the model overflows, the values are NaN. `rows` has one dictionary a step: `sim_key_1`,
-    `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means over heads. They also go into the Trainer's history; its
-    loggers get them with `callback.report = trainer.log`. Separation is the mean cosine of the vector that the classifier reads
-    ([CLS], the last token or the mean of the tokens) with the mean direction of its own class, minus that with the other classes.
+    `sim_value_1`, `entropy_1`, `separation_1` and so on by layer, means over heads, with `step` and `epoch`. They also go into
+    the Trainer's history; its loggers get them with `callback.report = trainer.log`. Separation is the mean cosine of the vector
+    that the classifier reads ([CLS], the last token or the mean of the tokens) with the mean direction of its own class, minus
+    that with the other classes.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Texts, every: int = 100, size: int = 64) -> None:
-        self.tokenizer, self.every, corpus = tokenizer, within("every", every, POSITIVE), corpus_of(corpus)
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | None, corpus: Texts, every: int | str = 100, size: int = 64) -> None:
+        if isinstance(every, str) and every != EPOCH:
+            raise MeasureError(f"every={every!r} is neither a number of steps nor {EPOCH!r}; give one of them")
+        self.tokenizer, corpus = tokenizer, corpus_of(corpus)
+        self.every = every if every == EPOCH else within("every", every, POSITIVE)
         self.corpus = Corpus.of(corpus.first(within("size", size, POSITIVE)), str(corpus))
         self.rows: list[dict[str, float]] = []
         self.report: Callable[[dict[str, float]], None] | None = None
@@ -53,27 +59,37 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
         """Measure before training."""
-        self._measure(model, state)
+        self._measure(model, state, kwargs.get("processing_class"))
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
         """Measure every `every` steps."""
-        if state.global_step % self.every == 0:
-            self._measure(model, state)
+        if self.every != EPOCH and state.global_step % int(self.every) == 0:
+            self._measure(model, state, kwargs.get("processing_class"))
 
-    def _measure(self, model: Any, state: TrainerState) -> None:
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Measure at the end of an epoch, if that is asked for."""
+        if self.every == EPOCH:
+            self._measure(model, state, kwargs.get("processing_class"))
+
+    def _measure(self, model: Any, state: TrainerState, given: PreTrainedTokenizerBase | None) -> None:
+        tokenizer = self.tokenizer or given
+        if tokenizer is None:
+            raise MeasureError("the Trainer has no tokenizer to measure with; give GeometryCallback the model's")
         try:
-            values = geometry(model, self.tokenizer, self.corpus)
+            values = geometry(model, tokenizer, self.corpus)
         except OverflowedError:
             # If training diverges, stopping it is up to the Trainer.
             values = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
-        row = {**values, "step": state.global_step}
-        self.rows.append(row)
+        when = {"step": state.global_step, "epoch": float(state.epoch or 0)}
+        self.rows.append({**values, **when})
         if self.report is None:
-            state.log_history.append({"epoch": state.epoch, **row})
+            state.log_history.append({**values, **when})
         else:
-            self.report({name: value for name, value in row.items() if name != "step"})
+            self.report(values)
 
 
 def geometry(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, corpus: Corpus) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """PenalisedTrainer: a Trainer that adds penalties on attention to the loss and pads texts as the model expects."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ class PenalisedTrainer(Trainer):  # type: ignore[misc]
     ) -> None:
         super().__init__(*arguments, **named)
         self.penalties, self.tokenizer, self.reading = penalties, tokenizer, reading
+        # Callbacks get the tokenizer from here; as the Trainer's own it would be saved with every checkpoint.
+        self.callback_handler.processing_class = tokenizer
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The norm of the gradient; None unless it is clipped or logged, since it takes a pass over every weight."""
@@ -32,16 +35,20 @@ class PenalisedTrainer(Trainer):  # type: ignore[misc]
         if self.reading.side is not None:
             return self._loss(model, inputs, return_outputs, **named)
         rows, parts = zip(*by_length(inputs), strict=True)
-        losses = [self._loss(model, part, True, **named) for part in parts]
-        loss = sum(len(of) * part for of, (part, _) in zip(rows, losses, strict=True)) / sum(map(len, rows))
+        shares = [len(of) / sum(map(len, rows)) for of in rows]
+        losses = [self._loss(model, part, True, share, **named) for part, share in zip(parts, shares, strict=True)]
+        loss = sum(share * part for share, (part, _) in zip(shares, losses, strict=True))
         logits = torch.cat([outputs.logits for _, outputs in losses])[torch.cat(rows).argsort()]
         return (loss, SequenceClassifierOutput(loss=loss, logits=logits)) if return_outputs else loss
 
-    def _loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool, **named: Any) -> Any:
+    def _loss(self, model: Any, inputs: dict[str, Tensor], return_outputs: bool, share: float = 1.0, **named: Any) -> Any:
+        """The loss of a batch, or of a `share` of one, by which it will be multiplied."""
         if not self.penalties.any:
             return super().compute_loss(model, inputs, return_outputs, **named)
         plain, marks = split_off_marks(inputs, self.tokenizer)
         with collected(self.accelerator.unwrap_model(model)) as maps:
             outputs = model(**plain)
-        loss = outputs.loss + penalty(maps, marks, self.penalties)
+        # A sum must not be weighted by the share.
+        chosen = replace(self.penalties, entropy=self.penalties.entropy / share) if self.penalties.summed else self.penalties
+        loss = outputs.loss + penalty(maps, marks, chosen)
         return (loss, outputs) if return_outputs else loss

@@ -12,6 +12,7 @@ from conoscope.sums.numeric import normalized
 
 ROWS = ("cls", "all", "columns")
 INPUTS = ("minmax", "raw", "sigmoid")
+UNITS = ("sentence", "summed")
 TINY, HIDDEN = 1e-30, -1e30
 SMOOTH = 1e-7
 
@@ -23,7 +24,8 @@ class Penalties:
     `entropy`: the normalised entropy of attention. `rationale`: 1 - IoU with the human rationale. `lagrange`: the distance of its
     entropy from that of the rationale. `rows`: the row of [CLS], all rows, or the column sums after a softmax (as published for
     BERT). `layers`: the first and the last layer, counted from 1. `scale`: how weights enter the rationale penalty: scaled to
-    [0, 1] in each text, as they are, or through a sigmoid (as published).
+    [0, 1] in each text, as they are, or through a sigmoid (as published). `unit`: the entropy penalty is the mean of normalised
+    entropies (sentence), or the sum over a batch of entropies in nats (summed).
     """
 
     entropy: float = 0.0
@@ -32,9 +34,10 @@ class Penalties:
     rows: str = "cls"
     layers: tuple[int, int] = (1, 1)
     scale: str = "minmax"
+    unit: str = "sentence"
 
     def __post_init__(self) -> None:
-        for option, known in (("rows", ROWS), ("scale", INPUTS)):
+        for option, known in (("rows", ROWS), ("scale", INPUTS), ("unit", UNITS)):
             if getattr(self, option) not in known:
                 raise ModelError(f"no {option} {getattr(self, option)!r} of a penalty; known: {one_of(known)}")
 
@@ -47,6 +50,11 @@ class Penalties:
     def supervised(self) -> bool:
         """Whether rationales are needed."""
         return bool(self.rationale or self.lagrange)
+
+    @property
+    def summed(self) -> bool:
+        """Whether the entropy penalty grows with the batch."""
+        return bool(self.entropy) and self.unit == "summed"
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ def penalty(maps: Sequence[Float[Tensor, "b h t t"]], marks: Marks, chosen: Pena
     weights = torch.stack([m.mean(1) for m in maps[first - 1 : last]])
     total = weights.new_zeros(())
     if chosen.entropy:
-        total = total + chosen.entropy * _entropy(weights, marks, chosen.rows).mean()
+        total = total + chosen.entropy * _entropy(weights, marks, chosen)
     if chosen.supervised:
         annotated, marked = (marks.marked >= 0).any(-1), (marks.marked > 0).any(-1)
         attention, among = _one_row(weights, marks, chosen.rows)
@@ -83,17 +91,23 @@ def penalty(maps: Sequence[Float[Tensor, "b h t t"]], marks: Marks, chosen: Pena
 
 def normalized_entropy(p: Float[Tensor, "*shape t"], n: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """-Σ p log p / log n, with log 2 where n is 1."""
+    return normalized(entropy(p), n)
+
+
+def entropy(p: Float[Tensor, "*shape t"]) -> Float[Tensor, "*shape"]:
+    """-Σ p log p, in nats."""
     # Not `entropy_of`, which has no gradient.
-    return normalized(-(p * (p + TINY).log()).sum(-1), n)
+    total: Tensor = -(p * (p + TINY).log()).sum(-1)
+    return total
 
 
-def _entropy(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> Float[Tensor, "..."]:
-    """The entropies to average: of one row per text, or of every real row of every layer."""
-    if rows == "all":
+def _entropy(weights: Float[Tensor, "l b t t"], marks: Marks, chosen: Penalties) -> Float[Tensor, ""]:
+    """The mean or the sum of the entropies of one row per text, or of every real row of every layer."""
+    if chosen.rows == "all":
         n = marks.real.sum(-1)[None, :, None].expand(weights.shape[:-1])
-        return normalized_entropy(weights, n)[:, marks.real]
-    row, among = _one_row(weights, marks, rows)
-    return normalized_entropy(row, among.sum(-1))
+        return entropy(weights)[:, marks.real].sum() if chosen.summed else normalized_entropy(weights, n)[:, marks.real].mean()
+    row, among = _one_row(weights, marks, chosen.rows)
+    return entropy(row).sum() if chosen.summed else normalized_entropy(row, among.sum(-1)).mean()
 
 
 def _one_row(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> tuple[Float[Tensor, "b t"], Bool[Tensor, "b t"]]:

@@ -44,7 +44,9 @@ def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
 
 def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
     """Raise OutputError if the earlier run had other settings or data."""
-    changed = [key for key, value in now.items() if before.get(key) != value]
+    # A record of an earlier version lacks the settings that came later, which then had what is their default now.
+    known = {**identity(Training()), **before}
+    changed = [key for key, value in now.items() if known.get(key) != value]
     if changed:
         raise OutputError(f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on")
 

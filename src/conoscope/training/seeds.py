@@ -12,6 +12,7 @@ from conoscope.common.errors import OutputError
 from conoscope.corpora import Corpus
 from conoscope.corpora.base import digest_of
 from conoscope.training.encoding import labelled
+from conoscope.training.memo import Memo
 from conoscope.training.resuming import differ, identity, of_data
 from conoscope.training.settings import Training
 from conoscope.training.trainer import train
@@ -26,10 +27,10 @@ def train_seeds(
 
     The table has a row for each seed and split, then means and standard deviations over seeds.
     """
-    rows = []
+    rows, memo = [], Memo()
     for seed in dict.fromkeys(seeds):
         folder = Path(out) / f"seed-{seed}"
-        for split, scores in _scores(splits, folder, replace(settings, seed=seed)).items():
+        for split, scores in _scores(splits, folder, replace(settings, seed=seed), memo).items():
             rows.append({"seed": str(seed), "split": split, **{name: scores[name] for name in SCORES}})
     frame = pd.DataFrame(rows)
     groups = frame.groupby("split", sort=False)[list(SCORES)]
@@ -37,10 +38,12 @@ def train_seeds(
     return pd.concat([frame, *(part.reset_index() for part in summary)], ignore_index=True)[["seed", "split", *SCORES]]
 
 
-def _scores(splits: Callable[[int], dict[str, Corpus]], folder: Path, settings: Training) -> dict[str, dict[str, Any]]:
+def _scores(
+    splits: Callable[[int], dict[str, Corpus]], folder: Path, settings: Training, memo: Memo
+) -> dict[str, dict[str, Any]]:
     finished = folder / "training.json"
     if not (settings.resume and finished.is_file()):
-        return train(splits(settings.seed), folder, settings).scores
+        return train(splits(settings.seed), folder, settings, memo=memo).scores
     try:
         facts = json.loads(finished.read_text(encoding="utf-8"))
         scores: dict[str, dict[str, Any]] = facts["scores"]

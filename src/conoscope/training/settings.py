@@ -4,15 +4,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conoscope.common.bounds import POSITIVE, RATE, SEED, WEIGHT, check, ordered
+from conoscope.common.errors import ModelError, one_of
 from conoscope.training.penalties import Penalties
+
+SIZES = ("layers", "width", "heads", "lift", "epochs", "patience", "batch_size", "max_length")
+SAMPLING = {"grouped": "group_by_length", "shuffled": "random"}
+"""How the texts of a batch are chosen, and the Trainer's name for it."""
 
 
 @dataclass(frozen=True)
 class Training:
     """Settings of a training run; the defaults learn `bistro` in about a minute on one core. None means: set by the model.
 
-    The model is a `preset` of the family, or a `checkpoint` to fine-tune. `vectors`: initial word vectors, fixed with `freeze`.
-    `special`: how <cls>, <unk> and other special tokens are initialised, zeros or random.
+    The model is a `preset` of the family, or a `checkpoint` to fine-tune. `vectors`: initial word vectors, fixed with `freeze`;
+    narrower ones are lifted to the width `lift`. `special`: how <cls>, <unk> and other special tokens are initialised, zeros or
+    random. `positions` and `residual` replace those of the preset; `position_scale` multiplies sinusoidal positions. `batches`:
+    grouped by length, or shuffled. `penalty_unit`: the entropy penalty is a mean over texts of the normalised entropy (sentence),
+    or a sum over the texts of a batch in nats (summed).
     """
 
     preset: str = "pure-attention"
@@ -21,18 +29,24 @@ class Training:
     width: int | None = None
     heads: int | None = None
     vectors: str | Path | None = None
+    lift: int | None = None
     freeze: bool = False
     special: str = "zeros"
+    positions: str | None = None
+    residual: str | None = None
+    position_scale: float = 1.0
     entropy_penalty: float = Penalties.entropy
     rationale_penalty: float = Penalties.rationale
     lagrange_penalty: float = Penalties.lagrange
     penalty_rows: str = Penalties.rows
     penalty_layers: tuple[int, int] = Penalties.layers
     penalty_input: str = Penalties.scale
+    penalty_unit: str = Penalties.unit
     epochs: int = 50
     patience: int = 5
     learning_rate: float | None = None
     batch_size: int = 64
+    batches: str = "grouped"
     max_length: int = 512
     seed: int = 0
     device: str = "auto"
@@ -43,9 +57,12 @@ class Training:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        sizes = dict.fromkeys(("layers", "width", "heads", "epochs", "patience", "batch_size", "max_length"), POSITIVE)
+        sizes = dict.fromkeys(SIZES, POSITIVE)
         weights = dict.fromkeys(("entropy_penalty", "rationale_penalty", "lagrange_penalty"), WEIGHT)
-        check(self, names=("checkpoint", "vectors"), learning_rate=RATE, seed=SEED, **sizes, **weights)
+        names = ("checkpoint", "vectors", "positions", "residual")
+        check(self, names=names, learning_rate=RATE, position_scale=RATE, seed=SEED, **sizes, **weights)
+        if self.batches not in SAMPLING:
+            raise ModelError(f"no batches {self.batches!r}; known: {one_of(SAMPLING)}")
         object.__setattr__(self, "penalty_layers", ordered("penalty_layers", self.penalty_layers, POSITIVE))
 
     @property
@@ -58,6 +75,7 @@ class Training:
             rows=self.penalty_rows,
             layers=self.penalty_layers,
             scale=self.penalty_input,
+            unit=self.penalty_unit,
         )
 
     @property

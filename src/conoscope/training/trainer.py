@@ -38,12 +38,13 @@ from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.training.attention_weights import BACKEND
 from conoscope.training.building import build
 from conoscope.training.encoding import Collator, Encoded
+from conoscope.training.memo import Memo
 from conoscope.training.model_card import card, described
 from conoscope.training.new_head import padding_note
 from conoscope.training.penalised_trainer import PenalisedTrainer
 from conoscope.training.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.training.scores import accuracy, macro_f1, per_class
-from conoscope.training.settings import Training
+from conoscope.training.settings import SAMPLING, Training
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -60,8 +61,17 @@ class Trained:
     scores: dict[str, dict[str, Any]]
 
 
-def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | None = None) -> Trained:
+def train(
+    splits: Mapping[str, Texts],
+    out: str | Path,
+    settings: Training | None = None,
+    *,
+    callbacks: Sequence[TrainerCallback] = (),
+    memo: Memo | None = None,
+) -> Trained:
     """Train on `splits["train"]`, stop early by `splits["validation"]`, score all other splits, and write the model to `out`.
+
+    `callbacks`: more callbacks for the Trainer. `memo`: shared with other trainings on the same corpora, to save time.
 
     >>> train({"train": load_corpus("bistro:train"), "validation": load_corpus("bistro:validation")}, "runs/pure")
     """
@@ -74,14 +84,14 @@ def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | Non
     refuse_unspelt(Path(out))
     with _checkpoints(Path(out), chosen.resume) as checkpoints:
         set_seed(chosen.seed)
-        model, tokenizer = build(learned, chosen)
+        model, tokenizer = build(learned, chosen, memo)
         _refuse_unpenalisable(model, chosen)
         if chosen.progress and chosen.checkpoint and (note := padding_note(str(chosen.checkpoint), model)):
             complain(note)
-        data = _encoded(corpora, tokenizer, chosen)
+        data = _encoded(corpora, tokenizer, chosen, memo)
         digests = of_data({name: rows.digest for name, rows in data.items()})
         same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **digests})
-        trainer = _trainer(model, tokenizer, data, checkpoints, chosen)
+        trainer = _trainer((model, tokenizer), data, checkpoints, chosen, callbacks)
         with _attending(model, chosen.penalties.any):
             trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
             trainer.remove_callback(_EpochLines)
@@ -94,9 +104,11 @@ def train(splits: Mapping[str, Texts], out: str | Path, settings: Training | Non
     return trained
 
 
-def _encoded(splits: dict[str, Corpus], tokenizer: PreTrainedTokenizerBase, chosen: Training) -> dict[str, Encoded]:
+def _encoded(
+    splits: dict[str, Corpus], tokenizer: PreTrainedTokenizerBase, chosen: Training, memo: Memo | None
+) -> dict[str, Encoded]:
     numbers = {label: number for number, label in enumerate(splits["train"].labels)}
-    arguments = (numbers, tokenizer, tokenizer.model_max_length, chosen.penalties.any)
+    arguments = (numbers, tokenizer, tokenizer.model_max_length, chosen.penalties.any, memo)
     data = {name: Encoded(corpus, *arguments) for name, corpus in splits.items()}
     if chosen.penalties.supervised and not data["train"].marked:
         raise CorpusError(f"{splits['train']} has no rationales to penalise by; name their column with --rationale")
@@ -171,21 +183,23 @@ def _attending(model: PreTrainedModel, penalised: bool) -> Iterator[None]:
 
 
 def _trainer(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    parts: tuple[PreTrainedModel, PreTrainedTokenizerBase],
     data: dict[str, Encoded],
     checkpoints: Path,
     chosen: Training,
+    callbacks: Sequence[TrainerCallback],
 ) -> Trainer:
+    model, tokenizer = parts
     arguments = TrainingArguments(
         output_dir=str(checkpoints),
         num_train_epochs=chosen.epochs,
         per_device_train_batch_size=chosen.batch_size,
-        per_device_eval_batch_size=4 * chosen.batch_size,
+        # A sum over a batch is comparable among batches of one size only.
+        per_device_eval_batch_size=chosen.batch_size if chosen.penalties.summed else 4 * chosen.batch_size,
         learning_rate=chosen.rate,
         lr_scheduler_type="constant",
         max_grad_norm=0.0 if chosen.checkpoint is None else 1.0,
-        train_sampling_strategy="group_by_length",
+        train_sampling_strategy=SAMPLING[chosen.batches],
         eval_strategy="epoch",
         save_strategy="epoch",
         save_total_limit=1,
@@ -216,7 +230,7 @@ def _trainer(
             train_dataset=data["train"],
             eval_dataset=data["validation"],
             compute_metrics=_metrics,
-            callbacks=_callbacks(chosen),
+            callbacks=[*_callbacks(chosen), *callbacks],
             penalties=chosen.penalties,
             reading=reading,
             tokenizer=tokenizer,
