@@ -112,12 +112,13 @@ class Made:
         options = Options(device=self.place.device, max_length=self.model.max_length, pool=pool)
         return measure(training.checkpoint, self.texts, measures, options)
 
-    def plausibility(self, *maps: str) -> pd.DataFrame:
+    def plausibility(self, *maps: str, normalize: str = "minmax") -> pd.DataFrame:
         """The table of how well maps agree with rationales; without rows if no text has a marked word."""
         if not any(any(example.rationale or ()) for example in self.texts):
             return pd.DataFrame(columns=["map", "metric", "average", "value"])
         options = Explaining(device=self.place.device, batch_size=64)
-        return plausibility(self.texts, self.model, maps, options=options, judging=Judging(resamples=0))["plausibility"]
+        judging = Judging(resamples=0, normalize=normalize)
+        return plausibility(self.texts, self.model, maps, options=options, judging=judging)["plausibility"]
 
     def _folder(self, settings: Training) -> Path:
         if self.place.models is None:
