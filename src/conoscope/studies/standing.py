@@ -16,7 +16,7 @@ ASKED, NOT_RUN, UNTESTED = "asked", "not run yet", "not tested here"
 STANDINGS = {
     STANDS: "in every case the interval over seeds lies above the bound",
     PARTLY: "in some cases it does",
-    FALLS: "in every case it lies below",
+    FALLS: "in every case that could be judged it lies below",
     OPEN: "no case is above, and not all are below: the seeds do not decide",
     ASKED: "the source asks, and gives no answer; the claims are our expectations",
     NOT_RUN: "a claim that tests it is not in the records yet",
@@ -24,6 +24,9 @@ STANDINGS = {
 }
 """The standings of a statement, and what each means."""
 HOLDING, FALLING = "yes", "no"
+NOT_JUDGED = "not judged"
+UNDECIDED = ("too few seeds", NOT_JUDGED)
+"""Answers of cases without enough runs."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +43,21 @@ class Outcome:
 
     @property
     def answer(self) -> str:
-        """The verdict in words."""
+        """The verdict in words, as in records: over the cases that this outcome is about."""
         if not self.answers:
             return NOT_RUN
+        apart = f", {count} not judged" if (count := self.answers.count(NOT_JUDGED)) else ""
+        if not decided(self.answers):
+            return NOT_JUDGED if apart else "cannot be told"
         found = {STANDS: "holds", FALLS: "does not hold", OPEN: "unclear"}.get(standing_of(self.answers))
-        return found or f"holds in {self.answers.count(HOLDING)} of {len(self.answers)} cases"
+        return (found or f"holds in {self.answers.count(HOLDING)} of {len(self.answers)} cases") + apart
 
     @property
     def verdict(self) -> str:
         """The verdict, with the numbers of cases and seeds."""
         if not self.answers:
             return NOT_RUN
-        cases = [] if len(self.answers) == 1 or " of " in self.answer else [f"{len(self.answers)} cases"]
+        cases = [] if len(self.answers) == 1 or " cases" in self.answer else [f"{len(self.answers)} cases"]
         gated = [f"up to {self.gated} runs of a case below the gate"] if self.gated else []
         earlier = ["earlier version"] if self.earlier else []
         return f"{self.answer} ({', '.join([*cases, f'{self.seeds} seeds', *gated, *earlier])})"
@@ -120,7 +126,12 @@ def standing_of(answers: Sequence[str]) -> str:
         return STANDS
     if holding:
         return PARTLY
-    return FALLS if all(answer == FALLING for answer in answers) else OPEN
+    return FALLS if decided(answers) and all(answer == FALLING for answer in decided(answers)) else OPEN
+
+
+def decided(answers: Sequence[str]) -> list[str]:
+    """The answers of cases that were judged, on enough runs."""
+    return [answer for answer in answers if answer not in UNDECIDED]
 
 
 def unstated() -> list[tuple[str, str]]:

@@ -7,10 +7,11 @@ OURS = "ours"
 NOTEBOOKS = "the authors' notebooks"
 BEYOND: Mapping[tuple[str, str], str] = {
     ("fosse-table-2", "keys-reverse"): NOTEBOOKS,
-    ("fosse-table-2", "longer-keys"): NOTEBOOKS,
-    ("fosse-cones", "classes"): NOTEBOOKS,
+    ("fosse-fine-tuning", "classes"): NOTEBOOKS,
     ("fosse-cones", "opposite"): NOTEBOOKS,
     ("plausibility", "depth"): NOTEBOOKS,
+    ("plausibility", "sharpened"): "Nguyen et al. 2022",
+    ("plausibility", "precise"): "Nguyen et al. 2022",
     ("kobayashi-norms", "mixing"): "Kobayashi et al. 2021",
     ("kobayashi-norms", "depth"): "Kobayashi et al. 2021",
 }

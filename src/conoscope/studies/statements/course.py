@@ -2,21 +2,20 @@
 
 from conoscope.studies.statements.base import Statement, of
 
-COURSE = "course-family"
-NOT_ASKED = "no study asks it yet"
+COURSE, LAYERS, POSITIONS = "course-family", "course-layers", "course-positions"
 
 STATEMENTS = (
     Statement(
         "002",
         "introduction",
         "Attention that is repeated over layers gives a better representation in the end.",
-        untestable=NOT_ASKED,
+        untestable="no claim asks it; course-layers has the accuracies of one to six layers",
     ),
     Statement(
         "002",
         "introduction, on the weights",
         "Dividing scores by √d keeps the size of gradients the same, whatever the dimension.",
-        untestable=NOT_ASKED,
+        of("course-scale", "alike"),
     ),
     Statement(
         "002",
@@ -40,13 +39,13 @@ STATEMENTS = (
         "002",
         "section 2",
         "With many more layers, training gets much worse.",
-        untestable=NOT_ASKED,
+        of(LAYERS, "degrades", "degrades-much"),
     ),
     Statement(
         "002",
         "section 2",
         "A residual architecture is the remedy for training that gets worse with depth.",
-        of(COURSE, "residual"),
+        of(LAYERS, "remedy", "kept"),
     ),
     Statement(
         "002",
@@ -70,7 +69,7 @@ STATEMENTS = (
         "002",
         "section 3",
         "Without positions sentiment is hard to tell, since negation has to be understood.",
-        of(COURSE, "positions"),
+        of(POSITIONS, "order", "scope", "negation"),
     ),
     Statement(
         "002",
@@ -88,7 +87,7 @@ STATEMENTS = (
         "002",
         "section 3, last paragraph",
         "Positions can also be learned instead of computed.",
-        untestable=NOT_ASKED,
+        of(POSITIONS, "possible"),
     ),
     Statement(
         "002",

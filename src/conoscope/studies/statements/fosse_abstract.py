@@ -2,24 +2,26 @@
 
 from conoscope.studies.statements.base import Statement, of
 
+CONES, TUNED, TABLE_1, TABLE_2 = "fosse-cones", "fosse-fine-tuning", "fosse-table-1", "fosse-table-2"
+
 STATEMENTS = (
     Statement(
         "000",
         "abstract, sentence 1",
         "Within a sentence, the embeddings of BERT lie close to one direction.",
-        untestable="no study asks it yet",
+        untestable="BERT is not in the data, and no bound would decide it; fosse-fine-tuning has SIM of MiniLM before and after",
     ),
     Statement(
         "000",
         "abstract, sentence 1",
         "The embeddings of a sentence gather so above all in a classifier.",
-        untestable="no study asks it yet",
+        of(TUNED, "reinforced", "everywhere") + of(CONES, "reinforced"),
     ),
     Statement(
         "000",
         "abstract, sentence 3",
         "The direction that embeddings take is that of the sentence's class.",
-        of("fosse-cones", "apart", "nearest", "controls"),
+        of(TUNED, "apart", "nearest", "controls") + of(CONES, "apart", "nearest", "controls"),
     ),
     Statement(
         "000",
@@ -31,18 +33,18 @@ STATEMENTS = (
         "000",
         "abstract, sentence 5",
         "The cone forms step by step, as layers are stacked.",
-        of("fosse-table-1", "deeper"),
+        of(TABLE_1, "deeper", "hierarchical"),
     ),
     Statement(
         "000",
         "abstract, sentence 6",
         "The cone stays when a penalty changes how attention is distributed.",
-        of("fosse-table-2", "values-narrower"),
+        of(TABLE_2, "values-narrower"),
     ),
     Statement(
         "000",
         "abstract, sentence 6",
         "The model makes up for constraints on attention weights with its values and keys.",
-        of("fosse-table-2", "values-follow", "values-narrower", "longer-keys"),
+        of(TABLE_2, "values-follow", "values-narrower", "longer"),
     ),
 )

@@ -2,8 +2,8 @@
 
 from conoscope.studies.statements.base import Statement, of
 
-CONES, TABLE_1, TABLE_2, MANY = "fosse-cones", "fosse-table-1", "fosse-table-2", "many-classes"
-NOT_ASKED = "no study asks it yet"
+CONES, TUNED, PLAUSIBLE, MANY = "fosse-cones", "fosse-fine-tuning", "plausibility", "many-classes"
+TABLE_1, TABLE_2 = "fosse-table-1", "fosse-table-2"
 
 STATEMENTS = (
     Statement(
@@ -22,7 +22,7 @@ STATEMENTS = (
         "001",
         "background on anisotropy, main conclusion of 2022",
         "Fine-tuning for classification makes the anisotropy of a pre-trained model stronger.",
-        untestable=NOT_ASKED,
+        of(TUNED, "reinforced", "everywhere"),
     ),
     Statement(
         "001",
@@ -34,25 +34,33 @@ STATEMENTS = (
         "001",
         "class cones, figure 2 (e-SNLI)",
         "Sentences of the representative's class have larger cosines with it than sentences of the other classes.",
-        of(CONES, "apart"),
+        of(TUNED, "apart"),
+        cases="esnli",
     ),
     Statement(
         "001",
         "class cones, figure 2 (e-SNLI)",
-        "Entailment and contradiction are about orthogonal; neutral sentences lie in between.",
-        untestable=NOT_ASKED,
+        "Neutral pairs lie between entailment and contradiction.",
+        of(TUNED, "between"),
+        cases="esnli",
+    ),
+    Statement(
+        "001",
+        "class cones, figure 2 (e-SNLI)",
+        "Entailment and contradiction are about at right angles.",
+        untestable="two medians, read off the figure: fosse-fine-tuning has them beside ours",
     ),
     Statement(
         "001",
         "class cones, table of examples (restaurant reviews)",
         "The review nearest to a negative representative is negative itself, with a cosine of .96.",
-        untestable=NOT_ASKED,
+        of(TUNED, "neighbours") + of(CONES, "neighbours"),
     ),
     Statement(
         "001",
         "class cones, table of examples (restaurant reviews)",
         "The nearest positive review comes close (.93), though less close than the nearest negative one.",
-        untestable=NOT_ASKED,
+        untestable="one example; fosse-cones and fosse-fine-tuning record the nearest and farthest texts of theirs",
     ),
     Statement(
         "001",
@@ -64,25 +72,25 @@ STATEMENTS = (
         "001",
         "class cones, summary, first point",
         "The embeddings of a sentence converge to a direction.",
-        of(TABLE_1, "deeper"),
+        of(TUNED, "reinforced") + of(CONES, "reinforced"),
     ),
     Statement(
         "001",
         "class cones, summary, second point",
         "The direction that embeddings converge to depends on the class: there is a cone for each class.",
-        of(CONES, "apart", "controls"),
+        of(TUNED, "apart", "controls") + of(CONES, "apart", "controls"),
     ),
     Statement(
         "001",
         "class cones, summary, second point",
         "The cones of different classes are orthogonal to each other.",
-        untestable=NOT_ASKED,
+        of(TUNED, "orthogonal") + of(CONES, "orthogonal"),
     ),
     Statement(
         "001",
         "class cones, conclusion",
         "The direction of an embedding seems to decide the class.",
-        of(CONES, "nearest", "controls") + of(MANY, "enough"),
+        of(TUNED, "nearest", "controls") + of(CONES, "nearest", "controls") + of(MANY, "enough"),
     ),
     Statement(
         "001",
@@ -100,13 +108,13 @@ STATEMENTS = (
         "001",
         "geometry, figure 3",
         "How strong the weights are decides the direction of an embedding.",
-        untestable=NOT_ASKED,
+        of(TUNED, "guided") + of(CONES, "guided"),
     ),
     Statement(
         "001",
         "anisotropy inside the model",
         "Keys and values are anisotropic too, not embeddings alone.",
-        of(TABLE_1, "deeper"),
+        of(TABLE_1, "learnt"),
     ),
     Statement(
         "001",
@@ -130,21 +138,28 @@ STATEMENTS = (
     ),
     Statement(
         "001",
-        "table 1, e-SNLI",
-        "With two layers, values of e-SNLI gather from the first to the second (.18 to .75), while keys spread (.72 to .49).",
-        untestable=NOT_ASKED,
+        "table 1, e-SNLI, values",
+        "With two layers, values of e-SNLI gather from the first to the second (.18 to .75).",
+        of(TABLE_1, "deeper"),
+        cases="esnli, layers 2, sim.value",
+    ),
+    Statement(
+        "001",
+        "table 1, e-SNLI, keys",
+        "With two layers, keys of e-SNLI spread from the first to the second (.72 to .49), against the rule.",
+        untestable="figures of one run: fosse-table-1 has them beside ours",
     ),
     Statement(
         "001",
         "table 1, five layers",
         "In the last of five layers the cones are very narrow: .96 and more for keys and for values.",
-        untestable=NOT_ASKED,
+        untestable="figures of one run: fosse-table-1 has them beside ours, and fosse-ablation asks what decides them",
     ),
     Statement(
         "001",
         "table 1, first point",
         "Anisotropy of keys and values is built up hierarchically, each layer on the one before.",
-        untestable=NOT_ASKED,
+        of(TABLE_1, "hierarchical"),
     ),
     Statement(
         "001",
@@ -162,19 +177,19 @@ STATEMENTS = (
         "001",
         "interim summary, points 1 to 3",
         "Embeddings are anisotropic, the direction of the cone decides the class, and layers build the cone one after the other.",
-        of(TABLE_1, "deeper") + of(CONES, "apart", "nearest"),
+        of(TABLE_1, "learnt", "hierarchical") + of(CONES, "apart", "nearest"),
     ),
     Statement(
         "001",
         "interim summary, point 4",
         "The direction of the cone is guided by the attention weights.",
-        untestable=NOT_ASKED,
+        of(TUNED, "guided") + of(CONES, "guided"),
     ),
     Statement(
         "001",
         "attention as an explanation",
         "Attention weights are too uniform to serve as an explanation (cited: Nguyen et al. 2022).",
-        untestable=NOT_ASKED,
+        of(TABLE_2, "uniform") + of(PLAUSIBLE, "uniform", "little"),
     ),
     Statement(
         "001",
@@ -228,19 +243,19 @@ STATEMENTS = (
         "001",
         "conclusions, first point",
         "Embeddings are arranged in structures like cones, whose direction decides the class.",
-        of(CONES, "apart", "nearest", "controls"),
+        of(TUNED, "apart", "nearest", "controls") + of(CONES, "apart", "nearest", "controls"),
     ),
     Statement(
         "001",
         "conclusions, second point",
         "Anisotropy arises within the model, in its intermediate projections.",
-        of(TABLE_1, "deeper"),
+        of(TABLE_1, "learnt", "deeper"),
     ),
     Statement(
         "001",
         "conclusions, third point",
         "When attention weights are disturbed, the direction of embeddings changes.",
-        untestable=NOT_ASKED,
+        of(TUNED, "guided") + of(CONES, "guided"),
     ),
     Statement(
         "001",
@@ -252,7 +267,7 @@ STATEMENTS = (
         "001",
         "conclusions, third point",
         "That compensation destroys whatever chance there was that weights explain afterwards what was decided.",
-        untestable=NOT_ASKED,
+        of(TABLE_2, "explanation-falls", "explanation-worse", "explanation-destroyed"),
     ),
     Statement(
         "001",
@@ -276,12 +291,12 @@ STATEMENTS = (
         "001",
         "discussion, second question",
         "Does the model use all 768 dimensions?",
-        untestable=NOT_ASKED,
+        of(TUNED, "unused") + of(MANY, "unused", "fills"),
     ),
     Statement(
         "001",
         "discussion, second question",
         "Is there an upper bound for the number of classes that can be told apart?",
-        of(MANY, "grows", "apart"),
+        of(MANY, "grows", "apart", "simplex"),
     ),
 )

@@ -3,7 +3,6 @@
 from conoscope.studies.statements.base import Statement, of
 
 NORMS = "kobayashi-norms"
-NOT_ASKED = "no study asks it yet"
 
 STATEMENTS = (
     Statement(
@@ -52,19 +51,22 @@ STATEMENTS = (
         "004",
         "weights by layer (cited: Clark et al. 2019)",
         "In early layers, weights lean to [CLS].",
-        untestable=NOT_ASKED,
+        of(NORMS, "peaks"),
+        cases="cls, early",
     ),
     Statement(
         "004",
         "weights by layer (cited: Clark et al. 2019)",
         "In the middle layers, weights lean to [SEP].",
-        untestable=NOT_ASKED,
+        of(NORMS, "peaks"),
+        cases="sep, middle",
     ),
     Statement(
         "004",
         "weights by layer (cited: Clark et al. 2019)",
         "In deep layers, weights lean to full stops and commas.",
-        untestable=NOT_ASKED,
+        of(NORMS, "peaks"),
+        cases="stops, late",
     ),
     Statement(
         "004",
@@ -82,7 +84,7 @@ STATEMENTS = (
         "004",
         "weights beside norms",
         "Most of what is mixed in is of the remaining tokens.",
-        untestable=NOT_ASKED,
+        of(NORMS, "most"),
     ),
     Statement(
         "004",
