@@ -61,6 +61,10 @@ def test_no_statement_is_there_twice_and_every_source_has_some() -> None:
     assert list(dict.fromkeys(one.source for one in STATEMENTS)) == list(SOURCES)
 
 
+def test_the_readme_counts_the_statements() -> None:
+    assert f"[{len(STATEMENTS)} statements](docs/studies/claims.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_a_claim_from_elsewhere_exists_and_no_statement_names_it() -> None:
     assert set(BEYOND) <= PAIRS, sorted(set(BEYOND) - PAIRS)
     assert set(BEYOND) <= set(unstated())
