@@ -66,7 +66,7 @@ GATE = 0.05
 """By how much a model must be more often right than the largest class, for claims to be judged on it."""
 MINILM = "minilm"
 """Placeholder for all-MiniLM-L6-v2, or for the checkpoint that the user names instead."""
-QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "width": 8, "max_length": 64}
+QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "lift": None, "width": 8, "max_length": 64}
 """Settings that the quick form changes for training."""
 QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 64}
 """Settings that the quick form changes for fine-tuning."""

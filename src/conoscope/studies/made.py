@@ -24,6 +24,7 @@ from conoscope.measuring.pipeline import Options, measure
 from conoscope.results.result import Result
 from conoscope.studies.base import NEW_BERT, Condition
 from conoscope.studies.checkpoints import new_bert
+from conoscope.training.building import untrained
 from conoscope.training.settings import Training
 from conoscope.training.trainer import Trained, train
 
@@ -112,6 +113,10 @@ class Made:
         options = Options(device=self.place.device, max_length=self.model.max_length, pool=pool)
         return measure(training.checkpoint, self.texts, measures, options)
 
+    def untrained(self) -> "Made":
+        """The same texts with the model as it is before training."""
+        return Untrained(self.condition, self.seed, self.place)
+
     def plausibility(self, *maps: str, normalize: str = "minmax") -> pd.DataFrame:
         """The table of how well maps agree with rationales; without rows if no text has a marked word."""
         if not any(any(example.rationale or ()) for example in self.texts):
@@ -128,6 +133,19 @@ class Made:
         folder = Path(self.place.models) / f"{name}-seed-{settings.seed}"
         shutil.rmtree(folder, ignore_errors=True)
         return folder
+
+
+class Untrained(Made):
+    """A condition whose model is not trained: it has the weights that training begins with."""
+
+    @cached_property
+    def model(self) -> LoadedModel:
+        """The model before the first step."""
+        settings, place = self.condition.training, self.place
+        if settings is None:
+            raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
+        learned = held_splits(self.condition.corpus, place.data_dir, place.limit)["train"]
+        return untrained(learned, replace(settings, seed=self.seed, device=place.device))
 
 
 def by_layer(frame: pd.DataFrame, site: str) -> dict[int, float]:
