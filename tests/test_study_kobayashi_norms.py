@@ -103,7 +103,7 @@ def test_published_figures_are_those_of_the_sources() -> None:
     assert figures["rho.norm",] == (0.75, "S")
     assert figures["attnresln_n",] == (0.1875, "N")
     assert figures["attnresln_n", 12] == (0.11, "P")
-    assert figures["expansion", 3] == (0.632, "P")
+    assert figures["expansion", 3] == (0.632, "N")
     assert figures["cancel.sep",] == (-0.69, "R")
     assert figures["weight.sep", 9] == (0.575, "F")
     assert figures["weight.cls",][0] == pytest.approx(0.06625)

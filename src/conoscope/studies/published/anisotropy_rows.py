@@ -39,7 +39,9 @@ def _dimensions(result: "Result") -> Iterator[Row]:
     for name in DIMENSIONS:
         frame = result[name]
         hidden = frame[(frame["site"] == "hidden") & frame["head"].isna()].dropna(subset="value")
-        if len(hidden):
-            last = hidden[hidden["layer"] == hidden["layer"].max()].iloc[0]
-            yield {"quantity": f"share.{name}", "value": float(last["value"] / last["width"])}
-            yield {"quantity": f"vectors per dimension.{name}", "value": float(last["n"] / last["width"])}
+        if hidden.empty:
+            continue
+        last = hidden[hidden["layer"] == hidden["layer"].max()].iloc[0]
+        yield {"quantity": f"share.{name}", "value": float(last["value"] / last["width"])}
+        if name == DIMENSIONS[0]:
+            yield {"quantity": "vectors per dimension", "value": float(last["n"] / last["width"])}

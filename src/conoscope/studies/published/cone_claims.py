@@ -151,7 +151,7 @@ EVERYWHERE = Claim(
 )
 GUIDED = Claim(
     "guided",
-    "Weights guide the direction: what [CLS] takes in by them is nearer to its class than equal or reversed weights would make it.",
+    "Weights guide the direction: what [CLS] takes in by them is nearer to its class than by equal or reversed weights.",
     _guided,
     within=(-4, 4),
 )

@@ -18,10 +18,12 @@ SHOWN = 3
 """How many of the nearest, and of the farthest, examples of each class a record keeps."""
 
 
-def cone_rows(stage: str, result: "Result") -> Iterator[Row]:
-    """Cosines, medians, cosines between directions, the nearest-cone classifier with its controls, correlations over classes, and
-    how the nearest and farthest examples are labelled, where defined."""
-    found = (_cosines(result), _medians(result), _between(result), _nearest(result), _correlated(result), _neighbours(result))
+def cone_rows(stage: str, result: "Result", answers: bool = True) -> Iterator[Row]:
+    """Cosines, cosines between directions, and the nearest-cone classifier with its controls. With `answers`, also what depends
+    on the model's answers: agreement with them, medians and neighbours of the first correct text, correlations over classes."""
+    found = [_cosines(result), _between(result), _nearest(result, answers)]
+    if answers:
+        found += [_medians(result), _correlated(result), _neighbours(result)]
     for row in (row for rows in found for row in rows):
         if row["value"] == row["value"]:
             yield {"stage": stage, **row, "value": float(row["value"])}
@@ -73,13 +75,14 @@ def _between(result: "Result") -> Iterator[Row]:
         yield {"quantity": "cosine.typical", "value": means["value"].abs().median()}
 
 
-def _nearest(result: "Result") -> Iterator[Row]:
+def _nearest(result: "Result", answers: bool) -> Iterator[Row]:
     nearest = _last(result, "class_cones.nearest")
     for row in nearest[(nearest["representative"] == FAIR) | (nearest["control"] != "none")].to_dict("records"):
         yield {"quantity": "nearest" if row["control"] == "none" else f"control.{row['control']}", "value": row["value"]}
         if row["control"] == "none":
-            yield {"quantity": "agreement", "value": row["agreement"]}
             yield {"quantity": "control.largest", "value": row["chance"]}
+        if row["control"] == "none" and answers:
+            yield {"quantity": "agreement", "value": row["agreement"]}
 
 
 def _correlated(result: "Result") -> Iterator[Row]:

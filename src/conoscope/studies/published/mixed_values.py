@@ -68,8 +68,12 @@ class Mixed:
 
 def mixed_rows(model: "LoadedModel", texts: "Corpus") -> Iterator[Row]:
     """How near each mixture is to the direction of the own class and to the others, and how often the own class is nearest."""
-    mixed = mixed_values(model, texts)
-    directions = _directions(mixed, max(len(model.labels), 1))
+    yield from rows_of(mixed_values(model, texts), len(model.labels))
+
+
+def rows_of(mixed: Mixed, classes: int) -> Iterator[Row]:
+    """The same, of mixtures that are there already."""
+    directions = _directions(mixed, classes)
     for name, taken in mixed.taken.items():
         cosines = torch.einsum("nd,ncd->nc", _unit(taken), directions)
         defined = directions.abs().sum(-1) > 0
@@ -131,7 +135,7 @@ def _of_batch(trace: "Trace") -> Mixed:
 
 
 def _directions(mixed: Mixed, classes: int) -> Float[Tensor, "n c d"]:
-    """For each text, the mean direction of [CLS] by class over the other half of the texts; 0 for a class without a text there."""
+    """For each text, the mean direction of [CLS] by class over the other half of the texts; 0 for a class without one."""
     sums = torch.zeros(2, classes, mixed.vector.shape[1], dtype=mixed.vector.dtype)
     sums.index_put_((mixed.half, mixed.gold), _unit(mixed.vector), accumulate=True)
     return _unit(sums)[1 - mixed.half]

@@ -1,7 +1,8 @@
-"""Plausibility: whether attention, norms, rollouts and gradients point to the words that people marked, and whether attention is too
-uniform to do so."""
+"""Plausibility: whether attention, norms, rollouts and gradients point to the words that people marked, and whether attention is
+too uniform to do so."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from conoscope.studies.base import Claim, Condition, Published, Row, Study
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 TEXTS = {"hatexplain": "hatexplain:test", "yelp_hat": "yelp_hat:test-50"}
 SHALLOW, DEEP = 1, 3
+BEGUN = Training(vectors="glove-50", lift=300, batches="shuffled")
 PENALTIES: Mapping[str, Mapping[str, Any]] = {
     "none": {},
     "entropy": {"entropy_penalty": 0.01},
@@ -49,8 +51,7 @@ def _conditions() -> Iterator[Condition]:
         for layers in (SHALLOW, DEEP):
             for penalty, added in PENALTIES.items():
                 keys = {"corpus": corpus, "layers": layers, "penalty": penalty}
-                made_from = {"vectors": "glove-50", "lift": 300, "batches": "shuffled"}
-                training = Training(layers=layers, penalty_layers=(layers, layers), **made_from, **added)
+                training = replace(BEGUN, layers=layers, penalty_layers=(layers, layers), **added)
                 quick = corpus == "hatexplain" and (layers == SHALLOW or penalty == "none") and "entropy" not in penalty
                 yield Condition(keys, corpus, training, texts=texts, quick=quick)
 
@@ -113,7 +114,9 @@ def _penalised(rows: "pd.DataFrame", quantity: str) -> "pd.DataFrame":
     there = where(rows, quantity=quantity, map="attention")
     penalties = [name for name in PENALTIES if "entropy" in name]
     contrasts = [
-        difference(where(there, penalty=name).assign(beside=name), where(there, penalty="none").assign(beside=name), (*BY, "beside"))
+        difference(
+            where(there, penalty=name).assign(beside=name), where(there, penalty="none").assign(beside=name), (*BY, "beside")
+        )
         for name in penalties
     ]
     return pd.concat(contrasts)
@@ -188,26 +191,27 @@ STUDY = Study(
     differs=(
         "Word vectors are GloVe 6B 50d, complete, lifted to 300 dimensions with lengths and angles kept; published: GloVe 840B "
         "300d.",
-        "Tokens are lower-cased words by a regular expression; published: HateXplain's own tokens, and lemmas by spaCy of Yelp-HAT.",
+        "Tokens are lower-cased words by a regular expression; published: HateXplain's own tokens, and lemmas by spaCy of "
+        "Yelp-HAT.",
         "The published figures are in no source: they are printed in notebooks of the authors' code. AUROC is of single runs "
         "without a seed, AUPRC and accuracy (there micro-F1) of at most three.",
-        "`micro` and `macro` are of each text's weights after minmax, so that texts of any length count alike; `macro` is the same "
-        "without it. Published AUROC is of the raw weights of all texts pooled, and is beside `micro of raw weights`; AUPRC is of "
-        "weights after a second softmax over the text and minmax, and is beside `micro after softmax`. A word's weight is the sum "
-        "over its tokens; published: tokens.",
-        "Judged are texts with a marked word; published: HateXplain's posts but the normal ones. Of Yelp-HAT's reviews of 50 words "
-        "AUROC has all, while the script that computes AUPRC leaves out the negative ones.",
-        "Maps are read in the last layer, and penalties (entropy .01 and .1, rationale 1) are on it; published AUROC is of the last "
-        "layer too, but the script that computes AUPRC reads the first. Of these penalties no such figures are published.",
+        "`micro` and `macro` are of each text's weights after minmax, so that texts of any length count alike; `macro` is the "
+        "same without it. Published AUROC is of the raw weights of all texts pooled, and is beside `micro of raw weights`; "
+        "AUPRC is of weights after a second softmax over the text and minmax, and is beside `micro after softmax`. A word's "
+        "weight is the sum over its tokens; published: tokens.",
+        "Judged are texts with a marked word; published: HateXplain's posts but the normal ones. Of Yelp-HAT's reviews of 50 "
+        "words AUROC has all, while the script that computes AUPRC leaves out the negative ones.",
+        "Maps are read in the last layer, and penalties (entropy .01 and .1, rationale 1) are on it; published AUROC is of the "
+        "last layer too, but the script that computes AUPRC reads the first. Of these penalties no such figures are published.",
         "HateXplain's rationales for training are the union over annotators in our copy; those of its test are the majority.",
-        "That weights are too uniform to explain is said on a slide without a number: the entropy is that of [CLS]'s row in the last "
-        "layer over log n, [CLS] included.",
+        "That weights are too uniform to explain is said on a slide without a number: the entropy is that of [CLS]'s row in "
+        "the last layer over log n, [CLS] included.",
     ),
     seeds=10,
     meaning=(
-        "At width 100 and with batches grouped by length, attention of a single layer agrees with people far beyond chance, that of a "
-        "last layer above others less. Teaching attention what people marked helps everywhere, at no clear cost but on "
-        "HateXplain with one layer. Weighting by norms changes nothing, a small penalty on entropy hardly anything, and "
+        "At width 100 and with batches grouped by length, attention of a single layer agrees with people far beyond chance, "
+        "that of a last layer above others less. Teaching attention what people marked helps everywhere, at no clear cost but "
+        "on HateXplain with one layer. Weighting by norms changes nothing, a small penalty on entropy hardly anything, and "
         "gradients are less plausible for one layer, while for three it cannot be told. Width 300 has not been run."
     ),
 )
