@@ -8,6 +8,7 @@ from conoscope.studies.base import Study
 from conoscope.studies.published import (
     bonino_gates,
     course_family,
+    fosse_ablation,
     fosse_cones,
     fosse_table_1,
     fosse_table_2,
@@ -16,6 +17,16 @@ from conoscope.studies.published import (
     plausibility,
 )
 
-ALL = (fosse_table_1, fosse_table_2, course_family, kobayashi_norms, fosse_cones, plausibility, bonino_gates, many_classes)
+ALL = (
+    fosse_table_1,
+    fosse_ablation,
+    fosse_table_2,
+    course_family,
+    kobayashi_norms,
+    fosse_cones,
+    plausibility,
+    bonino_gates,
+    many_classes,
+)
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}
 """Every study by name."""
