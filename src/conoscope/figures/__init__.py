@@ -5,6 +5,7 @@
 """
 
 from conoscope.figures import (
+    ablation,
     attention_maps,
     capacity,
     class_cosines,
@@ -35,7 +36,7 @@ ORDER = (
     "stream", "layer-turns", "kurtosis",
     "words", "plausibility", "faithfulness",
     "penalty-sweep",
-    "published-and-ours", "claims",
+    "narrow-cones", "published-and-ours", "claims",
 )  # fmt: skip
 """The figures as one reads them, question by question."""
 # Modules enter their figures as they are imported, by the alphabet.
@@ -47,6 +48,7 @@ __all__ = [
     "ORDER",
     "Figure",
     "Tables",
+    "ablation",
     "attention_maps",
     "capacity",
     "class_cosines",

@@ -11,6 +11,7 @@ from conoscope.studies.published import (
     course_layers,
     course_positions,
     course_scale,
+    fosse_ablation,
     fosse_cones,
     fosse_fine_tuning,
     fosse_table_1,
@@ -22,6 +23,7 @@ from conoscope.studies.published import (
 
 ALL = (
     fosse_table_1,
+    fosse_ablation,
     fosse_table_2,
     course_family,
     course_layers,

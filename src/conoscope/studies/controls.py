@@ -1,4 +1,7 @@
-"""Controls of SIM: the same model before training, and sinusoidal positions alone."""
+"""Rows that the studies of Fosse et al. share: SIM with its controls, and the entropies of [CLS]'s row.
+
+The controls of SIM are the same model before training, and sinusoidal positions alone.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
@@ -11,16 +14,13 @@ from torch import Tensor
 from conoscope.models.layers import sinusoids
 from conoscope.studies.base import Row
 from conoscope.studies.made import by_layer
+from conoscope.studies.summaries import POSITIONS, UNTRAINED
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from conoscope.results.result import Result
     from conoscope.studies.made import Made
-
-UNTRAINED = ".untrained"
-"""What the name of a quantity ends with if it is of the model before training."""
-POSITIONS = "sim.positions"
-"""SIM of the sinusoidal positions of each text, without words."""
 
 
 def sim_rows(made: "Made", sim: "pd.DataFrame", sites: Sequence[str]) -> Iterator[Row]:
@@ -53,3 +53,12 @@ def sims_of_positions(longest: int, width: int) -> Float[Tensor, " n"]:
     n = torch.arange(1, longest + 1, dtype=torch.float64)
     found = (sums.square().sum(-1) - n) / (n * (n - 1))
     return torch.cat((found.new_tensor([torch.nan]), found.where(n > 1, torch.nan)))
+
+
+def entropy_rows(result: "Result") -> Iterator[Row]:
+    """Entropy of [CLS]'s row by layer, mean over heads: of the row itself, and after a second softmax."""
+    for name, quantity in (("attention_entropy", "entropy"), ("attention_entropy:softmax=twice", "entropy.softmax")):
+        frame = result[name]
+        rows = frame[frame["row"] == "cls"].dropna(subset="value")
+        for layer in rows["layer"].unique():
+            yield {"quantity": quantity, "layer": int(layer), "value": float(rows[rows["layer"] == layer]["value"].mean())}

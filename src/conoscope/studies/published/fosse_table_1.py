@@ -90,7 +90,8 @@ def _footnote() -> str:
         f"{corpus}, {site}s, layer {layer} of {layers}: {SLIDES[corpus, site][layers - 1][layer - 1]:.3f} and {figure:.4f}"
         for (corpus, site, layers, layer), figure in NOTEBOOKS.items()
     ]
-    return f"Figures of keys and values are those of the slides; in {len(cells)} cells the notebooks have others: {'; '.join(cells)}."
+    others = f"in {len(cells)} cells the authors' notebooks have others: {'; '.join(cells)}"
+    return f"Figures of keys and values are those of the slides; {others}."
 
 
 def _sims(rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -131,7 +132,7 @@ def _smallest_step(rows: "pd.DataFrame") -> "pd.DataFrame":
 def _learnt(rows: "pd.DataFrame") -> "pd.DataFrame":
     """The last layer after training minus the same before."""
     from conoscope.studies.contrasts import difference
-    from conoscope.studies.controls import UNTRAINED
+    from conoscope.studies.summaries import UNTRAINED
 
     last = _last(rows)
     before = last[last["quantity"].str.endswith(UNTRAINED)]
@@ -155,7 +156,8 @@ STUDY = Study(
         ),
         Claim(
             "hierarchical",
-            "SIM grows at every layer: in models of three layers and more, the smallest step from one layer to the next is above 0.",
+            "SIM grows at every layer: in models of three layers and more, the smallest step from one layer to the next is above "
+            "0.",
             _smallest_step,
             within=COSINES,
         ),
@@ -174,8 +176,8 @@ STUDY = Study(
         ),
     ),
     differs=(
-        "Word vectors are GloVe 6B 50d, all 400,000 of them, lifted to 300 numbers by a fixed matrix with orthonormal rows, which "
-        "keeps their lengths and angles; published: GloVe 840B 300d, which `--vectors` takes.",
+        "Word vectors are GloVe 6B 50d, all 400,000 of them, lifted to 300 numbers by a fixed matrix with orthonormal rows, "
+        "which keeps their lengths and angles; published: GloVe 840B 300d, which `--vectors` takes.",
         "Tokens are lower-cased words by a regular expression. Published: HateXplain's tokens as they are given, lemmas of "
         "Yelp-HAT's and e-SNLI's words.",
         "e-SNLI: where the full files are not there, training takes a subset of 20,000 pairs, with a separator between the two "
@@ -189,8 +191,8 @@ STUDY = Study(
         "given beside ours, are those of texts of the same lengths.",
     ),
     meaning=(
-        "Beside each SIM stand two controls: the same model before training, and sinusoidal positions without words. What decides "
-        "how narrow cones are, width, step or positions, is asked in [fosse-ablation](fosse-ablation.md)."
+        "Beside each SIM stand two controls: the same model before training, and sinusoidal positions without words. What "
+        "decides how narrow cones are, width, step or positions, is asked in [fosse-ablation](fosse-ablation.md)."
     ),
     seeds=10,
 )
