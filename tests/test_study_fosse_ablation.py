@@ -114,8 +114,15 @@ def test_accuracy_itself_is_judged_on_all_models() -> None:
 
 def test_conditions_of_the_same_seed_are_compared() -> None:
     keys = {"layers": 5, "layer": 5, "quantity": "sim.value"}
-    each: Callable[[str, int, float], dict[str, Any]] = lambda name, seed, value: {**keys, "condition": name, "seed": seed, "value": value}  # noqa: E501, E731
-    rows = [each(ablation.WIDE, seed, 0.8 + seed / 100) for seed in range(3)] + [each(ablation.NARROW, seed, 0.5) for seed in (1, 2, 3)]
+    each: Callable[[str, int, float], dict[str, Any]] = lambda name, seed, value: {
+        **keys,
+        "condition": name,
+        "seed": seed,
+        "value": value,
+    }  # noqa: E501, E731
+    rows = [each(ablation.WIDE, seed, 0.8 + seed / 100) for seed in range(3)] + [
+        each(ablation.NARROW, seed, 0.5) for seed in (1, 2, 3)
+    ]
     (claim,) = (claim for claim in STUDY.claims if claim.name == "wider")
     found = claim.contrast(pd.DataFrame(rows))
     assert found["seed"].tolist() == [1, 2]

@@ -36,7 +36,9 @@ def table_1(sim: Sim = deepening, seeds: int = SEEDS) -> dict[str, Verdict]:
         for quantity in ("sim.key", "sim.value", "sim.hidden", "sim.key.untrained", "sim.value.untrained")
         for seed in range(seeds)
     ]  # fmt: skip
-    rows += [{"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in ("accuracy", "sim.positions")]
+    rows += [
+        {"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in ("accuracy", "sim.positions")
+    ]
     return {claim.name: judged(claim, pd.DataFrame(rows)) for claim in fosse_table_1.STUDY.claims}
 
 

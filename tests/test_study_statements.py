@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from commands import refusal
 from conoscope.cli import main
 from conoscope.common.errors import OutputError
 from conoscope.studies import STUDIES
-from conoscope.studies.base import Claim, Study
-from conoscope.studies.claims_page import BEGIN, END, claims_page, claims_text, with_summary, write_claims
-from conoscope.studies.records import NEEDED, Record
+from conoscope.studies.base import Claim, Condition, Study
+from conoscope.studies.claims_page import BEGIN, END, claims_page, claims_text, summary, with_summary, write_claims
+from conoscope.studies.made import setting_of
+from conoscope.studies.records import NEEDED
+from conoscope.studies.rejudging import Record
 from conoscope.studies.standing import (
     ASKED,
     FALLS,
@@ -23,6 +26,7 @@ from conoscope.studies.standing import (
     STANDINGS,
     STANDS,
     UNTESTED,
+    is_earlier,
     outcome,
     records_in,
     standing,
@@ -30,6 +34,7 @@ from conoscope.studies.standing import (
     unstated,
 )
 from conoscope.studies.statements import BEYOND, SOURCES, STATEMENTS, Statement
+from conoscope.training.settings import Training
 
 ROOT = Path(__file__).parents[1]
 PAIRS = {(study.name, claim.name) for study in STUDIES.values() for claim in study.claims}
@@ -155,9 +160,6 @@ def test_what_a_record_does_not_have_is_not_run_yet(made_up: dict[str, Record]) 
     assert outcome("made-up", "one", {}).verdict == NOT_RUN
     without = {"made-up": record(*made_up["made-up"]["claims"][:1])}
     assert standing(of("one", "two"), without) == NOT_RUN
-    for change in ({"statement": "Two was otherwise."}, {"bound": 0.4}):
-        changed = {"made-up": record({**made_up["made-up"]["claims"][1], **change})}
-        assert standing(of("two"), changed) == NOT_RUN
 
 
 def test_a_question_is_asked_and_a_statement_without_claims_is_not_tested(made_up: dict[str, Record]) -> None:
@@ -210,6 +212,35 @@ def test_markers_that_do_not_end_are_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"{BEGIN}\nno end", encoding="utf-8")
     with pytest.raises(OutputError, match=f"README.md has no line {END!r} after its first marker; add it, or remove that marker"):
         write_claims({}, tmp_path / "claims.md")
+
+
+def test_a_record_is_of_the_present_conditions_until_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(layers=1, vectors="glove")
+    condition = Condition({"layers": 1}, "bistro", training)
+    study = Study(
+        "made-up", "Made up", "nowhere", (condition,), lambda made: (), claims=(Claim("one", "One.", lambda rows: rows),)
+    )
+    monkeypatch.setitem(STUDIES, "made-up", study)
+    setting = setting_of(condition, None)
+    now: Record = {**record(), "settings": [setting], "runs": [{"keys": {"layers": 1}, "seed": 0, "setting": 0}]}
+    now = json.loads(json.dumps(now))
+    assert not is_earlier(now)
+    assert is_earlier(record())
+    older = {name: value for name, value in setting["training"].items() if name != "lift"}
+    assert not is_earlier({**now, "settings": [{**setting, "training": older}]})
+    assert is_earlier({**now, "settings": [{**setting, "training": {**older, "lift": 300}}]})
+    assert is_earlier({**now, "settings": [{**setting, "limit": 10}]})
+    assert is_earlier({**now, "runs": [{"keys": {"layers": 2}, "seed": 0, "setting": 0}]})
+    named = {**setting, "training": {**setting["training"], "vectors": "mine.txt"}}
+    assert is_earlier({**now, "settings": [named]})
+    assert not is_earlier({**now, "settings": [named], "vectors": "mine.txt"})
+    for change in (replace(training, layers=2), replace(training, batches="shuffled")):
+        monkeypatch.setitem(STUDIES, "made-up", replace(study, conditions=(replace(condition, training=change),)))
+        assert is_earlier(now)
+    monkeypatch.setitem(STUDIES, "made-up", study)
+    assert " †" not in summary({"made-up": now})
+    assert "present conditions: 1 runs, 1 seeds" in summary({"made-up": now})
+    assert "earlier version" in claims_page({"made-up": record(judged("one", "One.", {"a": "yes"}))})
 
 
 def test_records_of_the_quick_form_are_left_out(tmp_path: Path) -> None:

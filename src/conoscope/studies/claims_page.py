@@ -8,7 +8,7 @@ from conoscope.common.errors import OutputError
 from conoscope.common.writing import write_text
 from conoscope.studies import STUDIES
 from conoscope.studies.base import Study
-from conoscope.studies.records import Record
+from conoscope.studies.rejudging import Record
 from conoscope.studies.standing import NOT_RUN, STANDINGS, UNTESTED, Outcome, is_earlier, outcome, outcomes, standing, unstated
 from conoscope.studies.statements import BEYOND, OURS, SOURCES, STATEMENTS, Statement
 

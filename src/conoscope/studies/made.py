@@ -171,7 +171,7 @@ class Made(Measured):
     def facts(self) -> dict[str, Any]:
         """What a run is kept with: scores for the gate, if a model was trained, the configuration, digests of what it read."""
         scores = {"accuracy": self.accuracy(), "majority": self.majority()} if "trained" in vars(self) else {}
-        return {**scores, "setting": _setting(self.condition, self.place.limit), "source": self._digests()}
+        return {**scores, "setting": setting_of(self.condition, self.place.limit), "source": self._digests()}
 
     def _digests(self) -> Keys:
         """Digests of the texts by split, and of word vectors and checkpoint."""
@@ -202,7 +202,7 @@ class Made(Measured):
         return folder
 
 
-def _setting(condition: Condition, limit: int | None) -> dict[str, Any]:
+def setting_of(condition: Condition, limit: int | None) -> dict[str, Any]:
     """The configuration of a condition's runs: texts, and model or training without what differs between its runs."""
     training = None if condition.training is None else without(asdict(condition.training), OF_RUNS)
     texts = {"corpus": condition.corpus, "texts": condition.test, "balanced": condition.balanced, "parts": condition.parts}

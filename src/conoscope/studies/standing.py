@@ -1,15 +1,22 @@
 """Standing: whether what the sources say stands, by the records of the studies."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isclose
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import OutputError
 from conoscope.studies import STUDIES
-from conoscope.studies.records import Record, read_record
+from conoscope.studies.base import Study
+from conoscope.studies.checkpoints import with_checkpoint
+from conoscope.studies.judging import NOT_JUDGED, UNDECIDED
+from conoscope.studies.made import OF_RUNS, setting_of
+from conoscope.studies.records import read_record
+from conoscope.studies.rejudging import Record
 from conoscope.studies.statements import STATEMENTS, Statement
+from conoscope.studies.vectors import with_vectors
+from conoscope.training.settings import Training
 
 STANDS, PARTLY, FALLS, OPEN = "stands", "stands in part", "does not stand", "open"
 ASKED, NOT_RUN, UNTESTED = "asked", "not run yet", "not tested here"
@@ -24,9 +31,6 @@ STANDINGS = {
 }
 """The standings of a statement, and what each means."""
 HOLDING, FALLING = "yes", "no"
-NOT_JUDGED = "not judged"
-UNDECIDED = ("too few seeds", NOT_JUDGED)
-"""Answers of cases without enough runs."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +77,39 @@ def records_in(folder: str | Path) -> dict[str, Record]:
 
 
 def is_earlier(record: Record) -> bool:
-    """Whether the record is of other conditions than those that the study has now."""
-    return True
+    """Whether a run of the record is of another configuration than its condition has now, or of no present condition."""
+    if (settings := record.get("settings")) is None:
+        return True
+    now = _settings(STUDIES[record["study"]], record)
+    return any(_text(_whole(settings[run["setting"]])) != now.get(_text(run["keys"])) for run in record["runs"])
+
+
+def _settings(study: Study, record: Record) -> dict[str, str]:
+    """The configuration that each condition has now, by its keys, with the record's own model and word vectors."""
+    named, conditions = record.get("model"), with_vectors(study.conditions, record.get("vectors"))
+    chosen = with_checkpoint(conditions, named) if named else conditions
+    return {_text(condition.keys): _text(setting_of(condition, None)) for condition in chosen}
+
+
+def _whole(setting: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration with options that came later, which it had at their defaults."""
+    training = setting["training"]
+    later = {name: value for name, value in asdict(Training()).items() if name not in OF_RUNS}
+    return setting if training is None else {**setting, "training": {**later, **training}}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def outcome(study: str, claim: str, records: Mapping[str, Record], cases: str = "") -> Outcome:
     """A claim as the records have it, in the cases that have this part in their names."""
     record = records.get(study)
-    found = [] if record is None else [one for one in record["claims"] if one["name"] == claim and _same(study, one)]
+    found = [] if record is None else [one for one in record["claims"] if one["name"] == claim]
     here = [case for one in found for case in one["cases"] if cases in case["case"]]
     if record is None or not here:
         return Outcome(study, claim)
     return Outcome(study, claim, tuple(case["answer"] for case in here), _seeds(here), _gated(here), is_earlier(record))
-
-
-def _same(study: str, judged: Mapping[str, Any]) -> bool:
-    """Whether a claim of a record says what the claim of that name says now, with the same bound."""
-    now = next((claim for claim in STUDIES[study].claims if claim.name == judged["name"]), None)
-    return now is not None and now.statement == judged["statement"] and isclose(now.above, judged["bound"], rel_tol=1e-4)
 
 
 def _seeds(cases: Iterable[Mapping[str, Any]]) -> str:
