@@ -36,7 +36,9 @@ def table_1(sim: Sim = deepening, seeds: int = SEEDS) -> dict[str, Verdict]:
         for quantity in ("sim.key", "sim.value", "sim.hidden", "sim.key.untrained", "sim.value.untrained")
         for seed in range(seeds)
     ]  # fmt: skip
-    rows += [{"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in ("accuracy", "sim.positions")]
+    rows += [
+        {"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in ("accuracy", "sim.positions")
+    ]
     return {claim.name: judged(claim, pd.DataFrame(rows)) for claim in fosse_table_1.STUDY.claims}
 
 
@@ -177,6 +179,14 @@ def test_models_that_are_not_there_leave_a_claim_without_a_verdict() -> None:
     found = table_2(kept=lambda seed, penalty: penalty < 4 or seed < 2)
     assert found["keys-reverse"] == "cannot be told"
     assert found["values-narrower"] == "holds"
+
+
+def test_a_claim_of_models_below_the_gate_is_not_judged_and_what_all_models_say_stands_beside_it() -> None:
+    rows = pd.DataFrame(list(rows_of_table_2(published_way)))
+    passing = rows[rows["penalty"] < 1]
+    found = {claim.name: judged(claim, rows, passing) for claim in fosse_table_2.STUDY.claims}
+    assert (found["keys-reverse"].answer, found["keys-reverse"].all_answer) == ("not judged", "holds")
+    assert {verdict.answer for name, verdict in found.items() if name != "keys-reverse"} == {"holds"}
 
 
 def test_each_published_entropy_stands_beside_both_entropies() -> None:
