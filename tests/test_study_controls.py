@@ -41,7 +41,8 @@ MEANS = [
     mean("sim.value.untrained", 0.4, layer=1), mean("sim.value.untrained", 0.45, layer=2), mean("sim.positions", 0.75),
     mean("trace.sim.value", 0.1, layer=2, epoch=0),
 ]  # fmt: skip
-RUNS = [{"corpus": "c", "condition": "wide", "layers": 2, "seed": seed, "accuracy": 0.6 + seed / 10, "majority": 0.4} for seed in (0, 1)]  # noqa: E501  # fmt: skip
+KEYS = {"corpus": "c", "condition": "wide", "layers": 2}
+RUNS = [{"keys": KEYS, "seed": seed, "accuracy": 0.6 + seed / 10, "majority": 0.4} for seed in (0, 1)]
 
 
 def test_each_sim_stands_beside_its_accuracy_that_before_training_and_that_of_positions() -> None:
@@ -55,7 +56,7 @@ def test_a_record_without_controls_has_no_such_rows() -> None:
 
 
 def test_a_run_is_a_row_with_its_last_layer_and_the_accuracy_that_it_must_reach() -> None:
-    frame = cones({"means": MEANS, "runs": RUNS}, 0.05)
+    frame = cones({"means": MEANS, "runs": RUNS, "gate": 0.05})
     assert frame.to_dict("records") == [
         {"condition": "wide", "layers": 2, "seed": 0, "accuracy": 0.6, "value": 0.7, "gate": pytest.approx(0.45)},
         {"condition": "wide", "layers": 2, "seed": 1, "accuracy": 0.7, "value": pytest.approx(0.8), "gate": pytest.approx(0.45)},
@@ -64,4 +65,11 @@ def test_a_run_is_a_row_with_its_last_layer_and_the_accuracy_that_it_must_reach(
 
 def test_studies_without_named_conditions_have_no_such_rows() -> None:
     without = [{name: value for name, value in row.items() if name != "condition"} for row in MEANS]
-    assert cones({"means": without, "runs": []}).empty
+    unnamed = [{**run, "keys": {"corpus": "c", "layers": 2}} for run in RUNS]
+    assert cones({"means": without, "runs": unnamed, "gate": 0.05}).empty
+
+
+def test_runs_without_accuracy_or_gate_have_no_such_rows() -> None:
+    assert cones({"means": MEANS, "runs": RUNS, "gate": None}).empty
+    unknown = [{name: value for name, value in run.items() if name != "majority"} for run in RUNS]
+    assert cones({"means": MEANS, "runs": unknown, "gate": 0.05}).empty

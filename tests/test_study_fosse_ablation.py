@@ -1,6 +1,5 @@
 """The ablation: its conditions, and how its claims judge made-up rows."""
 
-from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pandas as pd
 import pytest
 
 from conoscope.studies.judging import judged
+from conoscope.studies.pages import write_page
 from conoscope.studies.published import fosse_ablation as ablation
 from conoscope.studies.published.fosse_ablation import SETTINGS, STUDY
 from conoscope.studies.reproducing import Reproducing, reproduce
@@ -114,15 +114,8 @@ def test_accuracy_itself_is_judged_on_all_models() -> None:
 
 def test_conditions_of_the_same_seed_are_compared() -> None:
     keys = {"layers": 5, "layer": 5, "quantity": "sim.value"}
-    each: Callable[[str, int, float], dict[str, Any]] = lambda name, seed, value: {
-        **keys,
-        "condition": name,
-        "seed": seed,
-        "value": value,
-    }  # noqa: E501, E731
-    rows = [each(ablation.WIDE, seed, 0.8 + seed / 100) for seed in range(3)] + [
-        each(ablation.NARROW, seed, 0.5) for seed in (1, 2, 3)
-    ]
+    rows = [{**keys, "condition": ablation.WIDE, "seed": seed, "value": 0.8 + seed / 100} for seed in range(3)]
+    rows += [{**keys, "condition": ablation.NARROW, "seed": seed, "value": 0.5} for seed in (1, 2, 3)]
     (claim,) = (claim for claim in STUDY.claims if claim.name == "wider")
     found = claim.contrast(pd.DataFrame(rows))
     assert found["seed"].tolist() == [1, 2]
@@ -138,5 +131,11 @@ def test_the_quick_form_has_traces_by_epoch_and_no_positions_alone_for_a_model_w
     assert not record["failed"]
     traced = [row for row in record["means"] if row["quantity"] == "trace.sim.value"]
     assert {(row["layers"], row["layer"], row["epoch"]) for row in traced} == {(1, 1, 0), (1, 1, 1), (5, 5, 0), (5, 5, 1)}
+    page = write_page(record, tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "](page-narrow-cones.svg)" in page
+    assert page.index("narrow-cones.svg") < page.index("page-claims.svg")
+    assert "## SIM beside its controls" in page
+    assert "| 300 wide, layers 1 |" in page.replace("| bistro, ", "| ").replace("| hatexplain, ", "| ")
+    assert (tmp_path / "page-narrow-cones.svg").is_file()
     alone = {row["condition"] for row in record["means"] if row["quantity"] == "sim.positions"}
     assert alone == {name for name, _ in ablation.QUICK} - {ablation.ALONE}

@@ -181,6 +181,14 @@ def test_models_that_are_not_there_leave_a_claim_without_a_verdict() -> None:
     assert found["values-narrower"] == "holds"
 
 
+def test_a_claim_of_models_below_the_gate_is_not_judged_and_what_all_models_say_stands_beside_it() -> None:
+    rows = pd.DataFrame(list(rows_of_table_2(published_way)))
+    passing = rows[rows["penalty"] < 1]
+    found = {claim.name: judged(claim, rows, passing) for claim in fosse_table_2.STUDY.claims}
+    assert (found["keys-reverse"].answer, found["keys-reverse"].all_answer) == ("not judged", "holds")
+    assert {verdict.answer for name, verdict in found.items() if name != "keys-reverse"} == {"holds"}
+
+
 def test_each_published_entropy_stands_beside_both_entropies() -> None:
     figures = {(f.keys["corpus"], f.keys["penalty"], f.keys["quantity"]): f.value for f in fosse_table_2.STUDY.published}
     for (corpus, penalty, quantity), value in figures.items():

@@ -5,16 +5,14 @@ from typing import Any
 
 import pandas as pd
 
-from conoscope.studies.base import GATE
 from conoscope.studies.contrasts import words
+from conoscope.studies.rows import STATISTICS, without
 
 UNTRAINED = ".untrained"
 """What the name of a quantity ends with if it is of the model before training."""
 POSITIONS = "sim.positions"
 """SIM of the sinusoidal positions of each text, without words."""
 VALUES = "sim.value"
-STATISTICS = ("mean", "sd", "n", "values", "quantity", "layer")
-"""Columns of a mean that do not name its condition."""
 HEAD = ("models", "accuracy", "vectors", "SIM by layer", "before training", "positions alone")
 
 
@@ -35,7 +33,7 @@ def controls(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _condition(mean: Mapping[str, Any]) -> str:
-    return words({name: value for name, value in mean.items() if name not in STATISTICS})
+    return words(without(mean, (*STATISTICS, "quantity", "layer")))
 
 
 def _series(means: list[Mapping[str, Any]], quantity: str) -> str:
@@ -44,19 +42,19 @@ def _series(means: list[Mapping[str, Any]], quantity: str) -> str:
     return " ".join(f"{mean['mean']:.2f}" for mean in chosen)
 
 
-def cones(record: Mapping[str, Any], gate: float = GATE) -> pd.DataFrame:
+def cones(record: Mapping[str, Any]) -> pd.DataFrame:
     """One row a run: its condition, how narrow the cone of its last layer's values is, its accuracy, and the gate's.
 
-    Without rows if the study has no conditions with a name.
+    Without rows if the study has no conditions with a name, or no gate.
     """
-    runs = {(run["condition"], run["layers"], str(run["seed"])): run for run in record["runs"] if "condition" in run}
+    runs = {(run["keys"].get("condition"), run["keys"].get("layers"), str(run["seed"])): run for run in record["runs"]}
     found = []
-    for mean in record["means"]:
+    for mean in record["means"] if record["gate"] is not None else ():
         if "condition" in mean and mean["quantity"] == VALUES and mean["layer"] == mean["layers"]:
             for seed, value in mean["values"].items():
                 run = runs[mean["condition"], mean["layers"], str(seed)]
                 if "majority" in run:
                     here = {name: mean[name] for name in ("condition", "layers")}
-                    found.append({**here, "seed": int(seed), "accuracy": run["accuracy"], "value": value,
-                                  "gate": run["majority"] + gate})  # fmt: skip
+                    gate = run["majority"] + record["gate"]
+                    found.append({**here, "seed": int(seed), "accuracy": run["accuracy"], "value": value, "gate": gate})
     return pd.DataFrame(found)

@@ -227,8 +227,8 @@ STUDY = Study(
         "at a time, with the same seeds.",
         "Penalties have λ = 1e-3, the middle one of the published weights, on [CLS]'s row in the first layer. Published figures "
         "beside them are of one layer; the source does not say which of the two scales its λ has.",
-        "Traces are of SIM of the last layer on the first validation texts, before training (epoch 0) and after each epoch; a "
-        "model's own SIM is that of its best epoch, on test texts.",
+        "Traces are of SIM of the last layer on the first 256 of the test texts, before training (epoch 0) and after each epoch; "
+        "a model's own SIM is that of its best epoch, on all of them.",
         "Tokens are lower-cased words by a regular expression; published: HateXplain's tokens as they are given.",
     ),
     meaning=(
