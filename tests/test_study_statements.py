@@ -129,7 +129,8 @@ def judged(name: str, statement: str, cases: dict[str, str], bound: float = 0.0)
 
 
 def record(*claims: dict[str, Any], quick: bool = False) -> Record:
-    return {**dict.fromkeys(NEEDED), "study": "made-up", "claims": list(claims), "runs": [], "seeds": [0], "quick": quick}
+    lists: dict[str, Any] = {name: [] for name in ("published", "means", "runs", "failed", "differs", "devices")}
+    return {**dict.fromkeys(NEEDED), **lists, "study": "made-up", "claims": list(claims), "seeds": [0], "quick": quick}
 
 
 @pytest.fixture

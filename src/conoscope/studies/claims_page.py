@@ -1,6 +1,5 @@
 """The page of claims: what each source says, the claims that test it and their verdicts; and what README.md says of it."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -122,9 +121,12 @@ def summary(records: Mapping[str, Record]) -> str:
 
 
 def _counted(records: Mapping[str, Record]) -> Iterator[str]:
-    counts = Counter(standing(statement, records) for statement in STATEMENTS)
-    rows = [(found, str(counts[found]), means) for found, means in STANDINGS.items() if counts[found]]
-    yield from table(("standing", "statements", "which means that"), rows)
+    rows = []
+    for found, means in STANDINGS.items():
+        here = [one for one in STATEMENTS if standing(one, records) == found]
+        dated = sum(any(each.earlier for each in outcomes(one, records)) for one in here)
+        rows += [(found, str(len(here)), str(dated or ""), means)] if here else []
+    yield from table(("standing", "statements", f"of these{DATED}", "which means that"), rows)
 
 
 def _by_standing(records: Mapping[str, Record]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from conoscope.studies.statements.base import Statement, of
 
 GATES = "bonino-gates"
-NOT_ASKED = "no study asks it yet"
 UNREAD = "its wording could not be read"
 
 STATEMENTS = (
@@ -23,7 +22,7 @@ STATEMENTS = (
         "003",
         "summary, sentence 2",
         "The selection of subspaces has a direction.",
-        untestable=f"a concept: `directionality` is our reading of it, since {UNREAD}",
+        of(GATES, "directed"),
     ),
     Statement(
         "003",
@@ -35,7 +34,7 @@ STATEMENTS = (
         "003",
         "summary, sentence 3",
         "The patterns of single heads, their concatenation and the feed-forward part all influence what is recalled.",
-        untestable=NOT_ASKED,
+        of(GATES, "parts"),
     ),
     Statement(
         "003",
@@ -65,7 +64,7 @@ STATEMENTS = (
         "003",
         "theorem 4.2.1",
         "The rank of a sum is at most the sum of the ranks, and equal to it under a condition on column and row spaces.",
-        untestable=NOT_ASKED,
+        untestable="a theorem, proven; bonino-gates asks of heads whether they meet its condition, in the row on subspaces",
     ),
     Statement(
         "003",
@@ -95,7 +94,7 @@ STATEMENTS = (
         "003",
         "figure 2",
         "The lengths of queries, keys and values of a sequence are spread, in head 4 of layer 1.",
-        untestable=NOT_ASKED,
+        untestable="a histogram of one sequence; bonino-gates records those of its models",
     ),
     Statement(
         "003",
@@ -122,7 +121,7 @@ STATEMENTS = (
         "003",
         "figure 5",
         "One head can be both: a forward and a backward contextual gate (head 10 of layer 7).",
-        untestable=NOT_ASKED,
+        of(GATES, "both"),
     ),
     Statement(
         "003",
