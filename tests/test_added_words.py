@@ -29,7 +29,9 @@ def checkpoint(tmp_path: Path) -> str:
 
 def test_words_of_the_corpus_get_rows_of_their_own_and_the_others_stay(checkpoint: str, tmp_path: Path) -> None:
     assert with_added_words(checkpoint, KMERS, str(tmp_path / "more")) == 3
-    before, after = (load_model(where, device="cpu").module.get_input_embeddings().weight for where in (checkpoint, tmp_path / "more"))
+    before, after = (
+        load_model(where, device="cpu").module.get_input_embeddings().weight for where in (checkpoint, tmp_path / "more")
+    )
     assert len(after) == len(PIECES) + 3
     assert torch.equal(after[: len(PIECES)], before)
     assert 0.005 < float(after[len(PIECES) :].detach().std()) < 0.05

@@ -33,7 +33,13 @@ def verdicts(of_pairs: dict[str, dict[str, float]] = OF_PAIRS, **changed: float)
         for corpus in ("imdb", "bistro"):
             chosen = found if corpus == "bistro" else {"accuracy": accuracy}
             rows += [
-                {"corpus": corpus, "positions": positions, "quantity": name, "seed": seed, "value": value + 1e-3 * (seed * number % 3)}
+                {
+                    "corpus": corpus,
+                    "positions": positions,
+                    "quantity": name,
+                    "seed": seed,
+                    "value": value + 1e-3 * (seed * number % 3),
+                }
                 for name, value in chosen.items()
                 for seed in range(5)
             ]

@@ -84,7 +84,8 @@ class Condition:
     `checkpoint="minilm"`, like `model="minilm"`, for all-MiniLM-L6-v2 or the model that the user names instead; and
     `checkpoint="bert"` for an untrained BERT. Without `training`, `model` is used unchanged, and each seed reads another part of
     the texts (of `parts` in all). `texts` is by default the corpus's test split; `balanced` = n takes the first n // C texts of
-    each of the C classes. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
+    each of the C classes. With `added_words`, the words of the training texts are added to those of the checkpoint. If
+    `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
     """
 
     keys: Keys
@@ -95,6 +96,7 @@ class Condition:
     balanced: int | None = None
     parts: int = 1
     quick: bool = True
+    added_words: bool = False
 
     @property
     def test(self) -> str:

@@ -22,6 +22,7 @@ from conoscope.corpora.entry import VARIABLE, data_folder
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results.result import Result
+from conoscope.studies.added_words import with_added_words
 from conoscope.studies.base import NEW_BERT, Condition
 from conoscope.studies.checkpoints import new_bert
 from conoscope.training.settings import Training
@@ -74,10 +75,13 @@ class Made:
         vectors = glove(place.data_dir) if settings.vectors == "glove" else settings.vectors
         chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
         learned = held_splits(self.condition.corpus, place.data_dir, place.limit)
-        if chosen.checkpoint != NEW_BERT:
+        if chosen.checkpoint != NEW_BERT and not self.condition.added_words:
             return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
         with tempfile.TemporaryDirectory() as folder:
-            new_bert(learned["train"], chosen, folder)
+            if self.condition.added_words:
+                with_added_words(str(chosen.checkpoint), learned["train"], folder, chosen.seed)
+            else:
+                new_bert(learned["train"], chosen, folder)
             begun = replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
             return train({**learned, "test": self.texts}, self._folder(chosen), begun)
 
