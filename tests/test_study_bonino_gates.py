@@ -68,7 +68,7 @@ def rows(**numbers: float) -> pd.DataFrame:
             "ranks": {"quantity": f"ranks.{tail}", "layer": 1},
             "share": {"quantity": f"share.{tail}"},
         }.get(head, {"quantity": tail, "domain": head} if tail else {"quantity": name.replace("of", "accuracy.of_cap")})
-        step = 1 if head in ("heads", "kinds") else 1e-4
+        step = 0 if head in ("heads", "kinds") else 1e-4
         made += [{**keys, "value": value + seed * step, "seed": seed, "model": "m", "texts": "correct"} for seed in range(3)]
     columns = ["model", "seed", "texts", "quantity", "layer", "gate", "domain", "class", "value"]
     found = pd.DataFrame(made).reindex(columns=columns)
@@ -102,12 +102,12 @@ def test_a_claim_holds_or_not(claim: str, holding: dict[str, float], failing: di
 def test_a_claim_of_counts_holds_for_many_heads_and_not_for_none(claim: str, numbers: dict[str, float]) -> None:
     assert CLAIMS[claim].counts
     assert judged(CLAIMS[claim], rows(**numbers)).answer == "holds"
-    assert judged(CLAIMS[claim], rows(**dict.fromkeys(numbers, -1.0))).answer != "holds"
+    assert judged(CLAIMS[claim], rows(**dict.fromkeys(numbers, 0))).answer != "holds"
 
 
 def test_all_texts_and_correct_ones_are_cases_of_their_own() -> None:
     both = pd.concat((rows(cone_0=0.1, cone_2=0.6).assign(texts="all"), rows(cone_0=0.1, cone_2=0.7)))
-    cases = {case.case: case.mean for case in judged(CLAIMS["cones"], both).cases}
+    cases = {case.case: case.passing.mean for case in judged(CLAIMS["cones"], both).cases}
     assert cases == {"m, all": pytest.approx(0.5), "m, correct": pytest.approx(0.6)}
 
 

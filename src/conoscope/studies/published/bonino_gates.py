@@ -135,6 +135,7 @@ STUDY = Study(
             lambda rows: _cases(rows, "accuracy.of_cap"),
             OF_CAP,
             within=(0, 1),
+            gated=False,
         ),
         Claim(
             "cones",

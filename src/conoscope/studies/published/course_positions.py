@@ -88,6 +88,7 @@ STUDY = Study(
             "A model without positions lacks what they tell: each kind of positions makes it more accurate.",
             _order,
             within=(-1, 1),
+            gated=False,
         ),
         Claim(
             "possible",
@@ -96,6 +97,7 @@ STUDY = Study(
             _possible,
             -ALIKE,
             within=(-1, 1),
+            gated=False,
         ),
         Claim(
             "scope",
