@@ -78,7 +78,8 @@ def test_a_claim_holds_or_not(claim: str, holding: dict[str, tuple[float, ...]],
 
 def test_each_width_is_compared_with_the_next_narrower_one_of_the_same_seed() -> None:
     cases = {
-        case.case: case.mean for case in judged(CLAIMS["sharpening"], rows(unscaled_entropy=(0.9, 0.8, 0.5, 0.4, 0.1))).cases
+        case.case: case.passing.mean
+        for case in judged(CLAIMS["sharpening"], rows(unscaled_entropy=(0.9, 0.8, 0.5, 0.4, 0.1))).cases
     }
     assert list(cases) == [f"width {width}" for width in WIDTHS[1:]]
     assert cases["width 64"] == pytest.approx(0.3, abs=2e-3)

@@ -1,4 +1,4 @@
-"""Added words: a copy of a checkpoint with the words of some texts added to its vocabulary, as Bonino et al. add k-mers to BERT's."""
+"""Added words: a copy of a checkpoint with words of some texts added to its own, as Bonino et al. add k-mers to those of BERT."""
 
 from collections.abc import Iterable
 

@@ -21,6 +21,7 @@ from conoscope.corpora.base import digest_of
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results.result import Result
+from conoscope.studies.added_words import with_added_words
 from conoscope.studies.base import NEW_BERT, Condition, Keys
 from conoscope.studies.checkpoints import new_bert, without_folders
 from conoscope.studies.rows import without
@@ -104,17 +105,20 @@ class Made(Measured):
 
     @cached_property
     def settings(self) -> Training:
-        """The settings of the training: with seed, device, word vectors and, for a new BERT, its folder."""
+        """The settings of the training: with seed, device, word vectors and, for a BERT that is made here, its folder."""
         settings, place = self.condition.training, self.place
         if settings is None:
             raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
         vectors = None if settings.vectors is None else source_of(str(settings.vectors), place.data_dir)
         chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
-        if chosen.checkpoint != NEW_BERT:
+        if chosen.checkpoint != NEW_BERT and not self.condition.added_words:
             return chosen
-        folder = self._new_folder()
-        new_bert(self._learned["train"], chosen, str(folder))
-        return replace(chosen, checkpoint=str(folder), layers=None, width=None, heads=None)
+        folder = str(self._new_folder())
+        if self.condition.added_words:
+            with_added_words(str(chosen.checkpoint), self._learned["train"], folder, chosen.seed)
+        else:
+            new_bert(self._learned["train"], chosen, folder)
+        return replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
 
     @cached_property
     def trained(self) -> Trained:
@@ -206,6 +210,7 @@ def setting_of(condition: Condition, limit: int | None) -> dict[str, Any]:
     """The configuration of a condition's runs: texts, and model or training without what differs between its runs."""
     training = None if condition.training is None else without(asdict(condition.training), OF_RUNS)
     texts = {"corpus": condition.corpus, "texts": condition.test, "balanced": condition.balanced, "parts": condition.parts}
+    texts |= {"added_words": True} if condition.added_words else {}
     return without_folders({**texts, "limit": limit, "model": condition.model, "training": training})
 
 

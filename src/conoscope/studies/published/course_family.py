@@ -120,9 +120,10 @@ STUDY = Study(
         "models of the same seed.",
     ),
     seeds=5,
+    gate=None,
     meaning=(
         "Self-attention without a residual is already .07 better than the mean of frozen word vectors, more than "
         "expected. For the sentiment of whole reviews the bag of words is nearly enough; on bistro, whose labels need the "
-        "order of words, positions decide (docs/log.md)."
+        "order of words, positions decide (docs/log.md, and the study course-positions)."
     ),
 )

@@ -1,4 +1,4 @@
-"""The course's positions: sinusoidal, learned and relative beside none, on IMDB, on bistro, and on pairs told apart by negation."""
+"""The course's positions: sinusoidal, learned and relative beside none, on IMDB, bistro, and pairs told apart by negation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -88,6 +88,7 @@ STUDY = Study(
             "A model without positions lacks what they tell: each kind of positions makes it more accurate.",
             _order,
             within=(-1, 1),
+            gated=False,
         ),
         Claim(
             "possible",
@@ -96,6 +97,7 @@ STUDY = Study(
             _possible,
             -ALIKE,
             within=(-1, 1),
+            gated=False,
         ),
         Claim(
             "scope",
@@ -120,8 +122,8 @@ STUDY = Study(
     differs=(
         "The course asks for positions on IMDB, and gives no figure. That a model without them has trouble with sentiment and "
         "negation is its statement; the pairs, their number and the cosines are ours, after the probe pairs of Fosse et al.",
-        "The model is the course's first: three layers, the mean, no residual. On IMDB it has frozen vectors of GloVe 6B 100d and "
-        "reads 256 words, for ten epochs at most; on bistro it learns vectors 64 wide, for fifty at most.",
+        "The model is the course's first: three layers, the mean, no residual. On IMDB it has frozen vectors of GloVe 6B 100d "
+        "and reads 256 words, for ten epochs at most; on bistro it learns vectors 64 wide, for fifty at most.",
         "Pairs are of bistro's grammar, which knows the answers: `added`, a sentence with and without a negation; `moved`, two "
         "sentences of the same words. The second sentence of each is in the test split, so that nothing was learnt from it.",
         "The two sentences of a moved pair are one bag of words: without positions their vectors are equal, and no answer "
