@@ -3,12 +3,14 @@
 from argparse import ArgumentParser, Namespace
 
 from conoscope.commands.base import Command, Unused
-from conoscope.commands.option_types import positive
+from conoscope.commands.option_types import positive, rate
 from conoscope.commands.shared_options import data_dir_option, fields_from
 from conoscope.common.errors import OutputError
 from conoscope.common.terminal import complain, say
 
-RUN_OPTIONS = ("seeds", "limit", "jobs", "quick", "model", "keep_models", "data_dir", "out")
+RUN_OPTIONS = (
+    "seeds", "limit", "jobs", "quick", "model", "vectors", "from", "only", "minutes", "keep_models", "data_dir", "out",
+)  # fmt: skip
 """Options that have no effect together with --record."""
 
 
@@ -25,6 +27,16 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument(
         "--model", metavar="MODEL", help="a folder or Hub id to use instead of all-MiniLM-L6-v2, in studies that use it"
     )
+    command.add_argument("--vectors", metavar="FILE", help="your own word vectors in place of GloVe, in studies that use it")
+    command.add_argument(
+        "--from", action="append", default=[], metavar="RECORD",
+        help="a record whose runs count as done; repeat for more",
+    )  # fmt: skip
+    command.add_argument(
+        "--only", action="append", default=[], metavar="KEY=VALUE",
+        help="run only some conditions, as in corpus=hatexplain; repeat for more",
+    )  # fmt: skip
+    command.add_argument("--minutes", type=rate, metavar="N", help="start no run after N minutes; the record says which are left")
     command.add_argument("--keep-models", action="store_true", help="keep the trained models in the folder")
     command.add_argument("--record", metavar="FILE", help="print this record, and run nothing")
     command.add_argument("--page", metavar="FILE", help="also write a Markdown page, with its figures beside it")
@@ -37,7 +49,7 @@ def _run(args: Namespace) -> None:
     from conoscope.studies.telling import record_text
 
     out = args.out or f"study-{args.name}"
-    options = Reproducing(**fields_from(args, Reproducing), progress=True)
+    options = Reproducing(**fields_from(args, Reproducing), records=getattr(args, "from"), progress=True)
     record = reproduce(args.name, out, options) if args.record is None else read_record(args.record)
     if record["study"] != args.name:
         raise OutputError(f"{args.record} is a record of {record['study']}; give that name instead of {args.name}")

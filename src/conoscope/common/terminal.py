@@ -24,17 +24,21 @@ class Progress:
         self._last_line = self._start = time.monotonic()
         self._bar = tqdm(total=total, unit=unit, leave=False, disable=not shown or self._lines, file=sys.stderr)
 
-    def advance(self, count: int, tokens: int = 0) -> None:
-        """Add `count`, of so many tokens, to what is done, and show it; what has no tokens was done before."""
+    def advance(self, count: int, tokens: int = 0, note: str = "") -> None:
+        """Add `count`, of so many tokens, to what is done, and show it with a note; what has no tokens was done before."""
         self.done += count
         self._timed += count if tokens else 0
         self._tokens += tokens
+        if note:
+            # The note says how long it takes, so that the bar does not.
+            self._bar.bar_format = "{percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt} in {elapsed}{postfix}"
+            self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(count)
         now = time.monotonic()
         if self._lines and now - self._last_line >= EVERY:
             self._last_line = now
             of = "" if self.total is None else f" of {self.total}"
-            say(f"{self.verb} {self.done}{of} {self.unit}s in {now - self._start:.0f} s", error=True)
+            say(f"{self.verb} {self.done}{of} {self.unit}s in {now - self._start:.0f} s{', ' if note else ''}{note}", error=True)
 
     def __enter__(self) -> Self:
         return self

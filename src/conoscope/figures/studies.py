@@ -15,7 +15,12 @@ CASES = 300
 """How wide the intervals of a claim are."""
 LONGEST, BESIDE = 70, 44
 """Columns of a name above a panel, and of a case beside its bar."""
-ANSWERS = ("yes", "unclear", "no", "too few seeds")
+ANSWERS = ("yes", "unclear", "no", "too few seeds", "not judged")
+
+COLUMNS = [
+    "claim", "case", "bound", "mean", "low", "high", "above", "seeds", "answer", "gated", "all_mean", "all_low", "all_high",
+    "all_answer",
+]  # fmt: skip
 
 
 @figure(
@@ -89,10 +94,12 @@ def _diagonals(frame: "pd.DataFrame") -> "pd.DataFrame":
     question="studies",
     marks={
         "mean": "The point is the mean over seeds.",
-        "interval": "The bar is its 95 % interval by Student's t: the claim holds for a case whose whole bar lies right of the "
-        "dashed line, and is unclear where the bar crosses it.",
+        "interval": "The bar is its 95 % interval: the claim holds for a case whose whole bar lies right of the dashed line, and "
+        "is unclear where the bar crosses it.",
         "bound": "The dashed line is the bound that the number should lie above.",
         "few": "Without a bar there were too few seeds.",
+        "gated": "Runs whose accuracy is hardly above the share of the largest class are left out; their number is beside the "
+        "case. The grey point and bar are of all runs.",
     },
 )
 def claims(tables: Tables) -> Chart | None:
@@ -108,18 +115,24 @@ def claims(tables: Tables) -> Chart | None:
     several = len(runs_of(frame)) > 1
     names = frame["run"] + ", " + frame["claim"] if several else frame["claim"]
     frame = renamed(frame.assign(claim=names), shown(names, LONGEST), "claim")
-    frame = renamed(frame, shown(frame["case"], BESIDE), "case")[
-        ["claim", "case", "bound", "mean", "low", "high", "above", "seeds", "answer"]
-    ]
+    frame = renamed(frame, shown(frame["case"], BESIDE), "case").pipe(_with_all)[COLUMNS]
     there = [answer for answer in ANSWERS if (frame["answer"] == answer).any()]
     colour, shape = told_apart("answer", there, ANSWERS, **below(there))
     cases = alt.Y("case:N", title=None, sort=list(frame["case"].unique())).axis(grid=True, ticks=False, domain=False)
-    tips: list[Any] = ["case", *(alt.Tooltip(name, format=".3f") for name in ("mean", "low", "high")), "above", "seeds", "answer"]
-    base = alt.Chart(frame).encode(cases, colour, tooltip=tips)
-    known = frame["low"].notna()
+    shares = [alt.Tooltip(name, format=".3f") for name in ("mean", "low", "high")]
+    tips: list[Any] = ["case", *shares, "above", "seeds", "answer", "gated", "all_answer"]
+    every = alt.Chart(frame).encode(cases, tooltip=tips)
+    base = every.encode(colour)
+    known, gated = frame["low"].notna(), frame["gated"] > 0
     few = [] if known.all() else ["few"]
+    others = every.transform_filter("datum.gated > 0")
+    grey = [
+        others.mark_rule(color=GREY, strokeWidth=1, style="gated").encode(alt.X("all_low:Q", title=None), alt.X2("all_high:Q")),
+        others.mark_point(aria=False, color=GREY, size=60).encode(alt.X("all_mean:Q", title=None)),
+    ]
     layers = [
         dashed(alt.Chart(frame).mark_rule(color=GREY, style="bound").encode(alt.X("bound:Q")), "the bound"),
+        *(grey if gated.any() else []),
         base.mark_rule(strokeWidth=2, style="interval" if known.any() else []).encode(
             alt.X("low:Q", title=None), alt.X2("high:Q")
         ),
@@ -130,3 +143,11 @@ def claims(tables: Tables) -> Chart | None:
     rows = alt.Facet("claim:N", title=None, sort=list(dict.fromkeys(names.map(shown(names, LONGEST)))))
     chart = alt.layer(*layers).properties(width=CASES).facet(rows, columns=1)
     return chart.resolve_scale(x="independent", y="independent")
+
+
+def _with_all(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The cases with the number of gated runs in their names, and with what all runs say; earlier tables have neither."""
+    missing = {name: frame[name.removeprefix("all_")] for name in COLUMNS if name.startswith("all_") and name not in frame}
+    frame = frame.assign(**missing, gated=frame.get("gated", 0))
+    names = [f"{case} ({count:g} gated)" if count else case for case, count in zip(frame["case"], frame["gated"], strict=True)]
+    return frame.assign(case=names)

@@ -27,10 +27,10 @@
 A condition is a model to train and the texts to measure it on. `read` computes the rows of one model (`Made` in made.py has the
 model, its texts and its scores, and measures it). A claim is a number for each case and seed that should be above a bound.
 
-Everything else is the same for all studies: parallel runs and their storage (running.py), means and intervals over seeds
-(judging.py), the table, the record and the page (telling.py, records.py, pages.py). Add the study to `__init__.py`, then run
-`conoscope reproduce example --quick`. Finished runs are kept in the study's folder: after a change of `read`, give -o another
-folder.
+Everything else is the same for all studies: parallel runs and their storage (running.py, workers.py), means and intervals over
+seeds (judging.py, intervals.py), the record and its rows (records.py, rows.py), the text and the page (telling.py, pages.py). Add
+the study to `__init__.py`, then run `conoscope reproduce example --quick`. Finished runs are kept in the study's folder: after a
+change of `read`, give -o another folder.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -59,6 +59,7 @@ TAGS = {
 """Where a published figure comes from."""
 BOUNDS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("accuracy", "majority", "cap", "entropy", "auroc", "auprc", "share", "weight", "nearest"), (0.0, 1.0)),
+    **dict.fromkeys(("agreement", "control", "found", "f1", "specificity"), (0.0, 1.0)),
     **dict.fromkeys(("sim", "cosine", "median", "rho", "cancel", "pearson", "spearman"), (-1.0, 1.0)),
 }
 """The range of quantities, by the first part of their names: `sim` is that of `sim.key`. Intervals stay in it."""
@@ -66,9 +67,11 @@ GATE = 0.05
 """By how much a model must be more often right than the largest class, for claims to be judged on it."""
 MINILM = "minilm"
 """Placeholder for all-MiniLM-L6-v2, or for the checkpoint that the user names instead."""
-QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "lift": None, "width": 8, "max_length": 64}
+GLOVE, GLOVE_50 = "glove", "glove-50"
+"""Placeholders for GloVe 6B in 100 dimensions and, with all its words, in 50, or for the vectors that the user names instead."""
+QUICK: Mapping[str, Any] = {"epochs": 1, "vectors": None, "lift": None, "width": 8, "max_length": 32}
 """Settings that the quick form changes for training."""
-QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 64}
+QUICK_CHECKPOINT: Mapping[str, Any] = {"epochs": 1, "max_length": 32}
 """Settings that the quick form changes for fine-tuning."""
 QUICK_TEXTS = 60
 """How many texts of each split the quick form reads."""
@@ -80,11 +83,13 @@ NEW_BERT = "bert"
 class Condition:
     """A model, trained here or used unchanged, and the texts that it is measured on.
 
-    The run sets seed and device of `training`. In it, `vectors="glove"` stands for GloVe 6B 100d, wherever the file is;
-    `checkpoint="minilm"`, like `model="minilm"`, for all-MiniLM-L6-v2 or the model that the user names instead; and
-    `checkpoint="bert"` for an untrained BERT. Without `training`, `model` is used unchanged, and each seed reads another part of
-    the texts (of `parts` in all). `texts` is by default the corpus's test split; `balanced` = n takes the first n // C texts of
-    each of the C classes. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
+    The run sets seed and device of `training`. In it, `vectors="glove"` stands for GloVe 6B 100d, and `"glove-50"` for 50d with
+    all words, wherever they are, or for the vectors that the user names instead; `checkpoint="minilm"`, like `model="minilm"`, for
+    all-MiniLM-L6-v2 or the model that the user names instead; and `checkpoint="bert"` for an untrained BERT. Without `training`,
+    `model` is used unchanged, and each seed reads another part of the texts (of `parts` in all). `texts` is by default the
+    corpus's test split; `balanced` = n takes the first n // C texts of each of the C classes. With `trace`, the model is measured
+    at each epoch of its training (`Made.trace`). If `quick` is set, the quick form runs this condition too, on bistro if the
+    corpus is missing.
     """
 
     keys: Keys
@@ -95,6 +100,12 @@ class Condition:
     balanced: int | None = None
     parts: int = 1
     quick: bool = True
+    trace: bool = False
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether seeds only number parts of the texts: the model is used unchanged."""
+        return self.training is None and self.parts > 1
 
     @property
     def test(self) -> str:
@@ -138,6 +149,7 @@ class Claim:
 
     `within` is the range of the value, in which its interval stays: (0, 1) for a share, (-1, 1) for a correlation or for a
     difference of shares, (-2, 2) for a difference of cosines. `counts`: the value is a count, with an exact Poisson interval.
+    `gated`: the claim is judged on the runs that pass the study's gate; False for a claim about accuracy itself.
     """
 
     name: str
@@ -146,6 +158,7 @@ class Claim:
     above: float = 0.0
     within: tuple[float, float] | None = None
     counts: bool = False
+    gated: bool = True
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from conoscope.common.errors import ModelError
 from conoscope.corpora import Corpus
 from conoscope.models.tokenizer import build_tokenizer
-from conoscope.studies.base import MINILM, Condition
+from conoscope.studies.base import MINILM, Condition, Keys
 from conoscope.training.encoding import texts_of
 from conoscope.training.settings import Training
 
@@ -35,13 +36,33 @@ def with_checkpoint(conditions: Iterable[Condition], named: str | None) -> Itera
                 f"no model to begin with: the package {PACKAGE} is not installed; give --model FOLDER, or install it"
             )
         training = condition.training
-        named_keys = {"model": Path(named).name} if named and condition.training is None else {}
         yield replace(
             condition,
-            keys={**condition.keys, **named_keys},
+            keys=keys_with(condition, named),
             model=checkpoint if condition.model == MINILM else condition.model,
             training=replace(training, checkpoint=checkpoint) if training and training.checkpoint == MINILM else training,
         )
+
+
+def keys_with(condition: Condition, named: str | None) -> Keys:
+    """The keys of a condition, which has the name of a checkpoint that the user names, if it is used unchanged."""
+    renamed = named and condition.wants_checkpoint and condition.training is None
+    return {**condition.keys, "model": Path(named).name} if named and renamed else condition.keys
+
+
+def without_folders(setting: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with the names of models and vectors in place of where they are, which differs between machines."""
+    training, model = setting["training"], setting["model"]
+    inner = training and {**training, **{name: _name(training[name]) for name in ("checkpoint", "vectors")}}
+    return {**setting, "model": _name(model), "training": inner}
+
+
+def _name(path: str | Path | None) -> str | None:
+    if path is None:
+        return None
+    if str(path) == minilm():
+        return MINILM
+    return Path(path).name if ".zip:" in str(path) or Path(path).exists() else str(path)
 
 
 def without_checkpoint(conditions: Iterable[Condition], named: str | None) -> list[Condition]:

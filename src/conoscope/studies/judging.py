@@ -1,24 +1,26 @@
-"""Judging: means over seeds, whether a published figure is consistent with our runs, and whether a claim holds."""
+"""Judging: means over seeds, whether a published figure can be excluded, and whether a claim holds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import sqrt
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
 
-from conoscope.studies.base import Claim, Published
+from conoscope.common.errors import MeasureError
+from conoscope.studies.base import BOUNDS, Claim, Published
+from conoscope.studies.contrasts import COLUMNS
+from conoscope.studies.intervals import Scale, interval, prediction
 
-FEWEST = 3
-"""Smallest number of seeds for a verdict."""
+TOO_FEW, NOT_JUDGED = "too few seeds", "not judged"
+"""What a case is called without three runs, and without three that pass the gate."""
+UNDECIDED = (TOO_FEW, NOT_JUDGED)
 
 
 @dataclass(frozen=True)
-class Case:
-    """A claim in one case: the mean over seeds with a 95 % interval, and for how many seeds the value is above the bound."""
+class Finding:
+    """The mean over runs with its 95 % interval, in how many runs the value is above the bound, and whether it surely is."""
 
-    case: str
-    mean: float
+    mean: float | None
     low: float | None
     high: float | None
     above: int
@@ -27,30 +29,30 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Case:
+    """A claim in one case: the finding over the runs that pass the gate, how many do not, and the finding over all runs."""
+
+    case: str
+    passing: Finding
+    gated: int
+    over_all: Finding
+
+    def flat(self) -> dict[str, Any]:
+        """The case as one row: what all runs say has names with `all_`."""
+        every = {f"all_{name}": value for name, value in asdict(self.over_all).items()}
+        return {"case": self.case, **asdict(self.passing), "gated": self.gated, **every}
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim, over all cases and for each case."""
+    """The verdict on a claim, over all cases and for each case: on runs that pass the gate, and on all runs."""
 
     name: str
     statement: str
     bound: float
     answer: str
+    all_answer: str
     cases: list[Case]
-
-
-def t_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, freedom))
-
-
-def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the mean over seeds, by Student's t; None for too few seeds."""
-    if len(values) < FEWEST:
-        return None
-    series = pd.Series(values)
-    half = t_quantile(len(values) - 1) * float(series.std()) / sqrt(len(values))
-    return float(series.mean()) - half, float(series.mean()) + half
 
 
 def averaged(rows: pd.DataFrame) -> pd.DataFrame:
@@ -64,8 +66,8 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(averages)
 
 
-def compared(means: pd.DataFrame, published: Iterable[Published]) -> pd.DataFrame:
-    """Each published figure beside ours. It holds if it lies in the 95 % prediction interval of a single run of ours."""
+def compared(means: pd.DataFrame, published: Iterable[Published], texts: int = Scale.texts) -> pd.DataFrame:
+    """Each published figure beside ours, and whether the 95 % prediction interval of a single run of ours excludes it."""
     comparisons = []
     for one in published:
         here = means
@@ -74,47 +76,88 @@ def compared(means: pd.DataFrame, published: Iterable[Published]) -> pd.DataFram
         if one.model is not None and "layer" in here:
             here = here[here["model"] == one.model] if "layer" in one.keys else here[here["layer"].isna()]
         if len(here) == 1 or one.model is not None:
-            comparisons += [_beside(one, ours) for _, ours in here.iterrows()]
+            comparisons += [_beside(one, ours, texts) for _, ours in here.iterrows()]
     return pd.DataFrame(comparisons)
 
 
-def _beside(one: Published, ours: "pd.Series[Any]") -> dict[str, Any]:
+def scale_of(quantity: object, texts: int) -> Scale:
+    """The scale of a quantity, by the first part of its name."""
+    return Scale(BOUNDS.get(str(quantity).split(".")[0]), texts)
+
+
+def _beside(one: Published, ours: "pd.Series[Any]", texts: int) -> dict[str, Any]:
     of = {} if one.model is None else {"model": ours["model"]}
-    return {**of, **one.keys, "published": one.value, "tag": one.tag, "ours": ours["mean"], "sd": ours["sd"],
-            "n": int(ours["n"]), "holds": _alike(one, ours)}  # fmt: skip
-
-
-def _alike(one: Published, ours: "pd.Series[Any]") -> str:
-    count = int(ours["n"])
+    beside = {
+        **of,
+        **one.keys,
+        "published": one.value,
+        "tag": one.tag,
+        "ours": ours["mean"],
+        "sd": ours.get("sd"),
+        "n": int(ours["n"]),
+    }
     if one.model is not None and one.model != ours["model"]:
-        return f"of {one.model}"
-    if count < FEWEST:
-        return "too few seeds"
-    reach = t_quantile(count - 1) * float(ours["sd"]) * sqrt(1 + 1 / count) + one.tolerance
-    return "yes" if abs(one.value - float(ours["mean"])) <= reach else "no"
+        return {**beside, "holds": f"of {one.model}"}
+    scale = scale_of(one.keys.get("quantity"), texts)
+    reach = prediction(list(ours["values"].values()), scale, one.tolerance)
+    if reach is None:
+        return {**beside, "holds": TOO_FEW}
+    low, high = reach
+    # A printed 1.000 is, like ours, within half a text of the end.
+    there = scale.bounded(scale.unbounded(one.value))
+    inside = low <= one.value <= high or low <= there <= high
+    return {**beside, "low": low, "high": high, "half": (high - low) / 2, "holds": "not excluded" if inside else "excluded"}
 
 
-def judged(claim: Claim, rows: pd.DataFrame) -> Verdict:
-    """Whether a claim holds over seeds: in every case, in some, or in none."""
-    contrast = claim.contrast(rows)
-    cases = [_case(str(name), group["value"].tolist(), claim.above) for name, group in contrast.groupby("case", sort=False)]
-    return Verdict(claim.name, claim.statement, claim.above, _answer([case.answer for case in cases]), cases)
+def judged(claim: Claim, rows: pd.DataFrame, passing: pd.DataFrame | None = None, texts: int = Scale.texts) -> Verdict:
+    """Whether a claim holds over seeds: in every case, in some, or in none.
+
+    `passing` are the rows of the runs that pass the gate, by default all. Where less than three do, the case is not judged.
+    """
+    contrast = contrasted(claim, rows)
+    kept = contrast if passing is None or not claim.gated else contrasted(claim, passing)
+    try:
+        cases = [_case(str(name), group, kept, claim, texts) for name, group in contrast.groupby("case", sort=False)]
+    except MeasureError as error:
+        raise MeasureError(f"the claim {claim.name}: {error}") from error
+    answers = (_answer([case.passing.answer for case in cases]), _answer([case.over_all.answer for case in cases]))
+    return Verdict(claim.name, claim.statement, claim.above, *answers, cases)
 
 
-def _case(name: str, values: list[float], bound: float) -> Case:
-    mean, above = sum(values) / len(values), sum(value > bound for value in values)
-    if (bounds := interval(values)) is None:
-        return Case(name, mean, None, None, above, len(values), "too few seeds")
+def contrasted(claim: Claim, rows: pd.DataFrame) -> pd.DataFrame:
+    """The values of a claim by case and seed; none if the rows lack what it contrasts."""
+    none = pd.DataFrame(columns=COLUMNS)
+    try:
+        return none if rows.empty else claim.contrast(rows)
+    except LookupError:
+        return none
+
+
+def _case(name: str, every: pd.DataFrame, kept: pd.DataFrame, claim: Claim, texts: int) -> Case:
+    passing = kept[kept["case"].astype(str) == name]
+    gated = len(every) - len(passing)
+    over_all, finding = _finding(every["value"].tolist(), claim, texts), _finding(passing["value"].tolist(), claim, texts)
+    if finding.answer == TOO_FEW != over_all.answer:
+        finding = Finding(finding.mean, None, None, finding.above, finding.seeds, NOT_JUDGED)
+    return Case(name, finding, gated, over_all)
+
+
+def _finding(values: list[float], claim: Claim, texts: int) -> Finding:
+    mean, above = sum(values) / len(values) if values else None, sum(value > claim.above for value in values)
+    if (bounds := interval(values, Scale(claim.within, texts), claim.counts)) is None:
+        return Finding(mean, None, None, above, len(values), TOO_FEW)
     low, high = bounds
-    return Case(name, mean, low, high, above, len(values), "yes" if low > bound else "no" if high < bound else "unclear")
+    answer = "yes" if low > claim.above else "no" if high < claim.above else "unclear"
+    return Finding(mean, low, high, above, len(values), answer)
 
 
 def _answer(answers: Sequence[str]) -> str:
-    decided, holding = [answer for answer in answers if answer != "too few seeds"], answers.count("yes")
+    decided, holding = [answer for answer in answers if answer not in UNDECIDED], answers.count("yes")
+    beside = f", {count} not judged" if (count := answers.count(NOT_JUDGED)) else ""
     if not decided:
-        return "cannot be told"
+        return NOT_JUDGED if beside else "cannot be told"
     if holding == len(answers):
         return "holds"
     if holding:
-        return f"holds in {holding} of {len(answers)} cases"
-    return "does not hold" if all(answer == "no" for answer in decided) else "unclear"
+        return f"holds in {holding} of {len(answers)} cases{beside}"
+    return ("does not hold" if all(answer == "no" for answer in decided) else "unclear") + beside

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,29 @@ import torch
 
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.text_vector import text_vector
-from conoscope.common.errors import CorpusError, DataError, ModelError
+from conoscope.common.errors import CorpusError, ModelError
 from conoscope.common.pooling import POOLS
 from conoscope.corpora import Corpus, Example, load_corpus, splits_of
 from conoscope.corpora.base import digest_of
-from conoscope.corpora.entry import VARIABLE, data_folder
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results.result import Result
-from conoscope.studies.base import NEW_BERT, Condition
-from conoscope.studies.checkpoints import new_bert
+from conoscope.studies.base import NEW_BERT, Condition, Keys
+from conoscope.studies.checkpoints import new_bert, without_folders
+from conoscope.studies.rows import without
+from conoscope.studies.vectors import digest_of_file, source_of
 from conoscope.training.building import untrained
+from conoscope.training.geometry_callback import GeometryCallback
+from conoscope.training.memo import Memo
 from conoscope.training.settings import Training
 from conoscope.training.trainer import Trained, train
 
-GLOVE = ("glove.6B.100d*.txt*", "glove.6B.zip")
+MEMO = Memo()
+"""What the runs of a process share: tokenizers, word vectors and encoded texts."""
+OF_RUNS = ("seed", "device", "resume", "progress", "report_to")
+"""Settings that are no part of a configuration."""
+TRACED = 256
+"""Number of texts that a trace is measured on."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +49,48 @@ class Place:
     models: str | None = None
 
 
-class Made:
+class Measured:
+    """A model and its texts, and measures of both."""
+
+    place: Place
+    texts: Corpus
+    model: LoadedModel
+
+    def measure(self, *measures: str, **options: Any) -> Result:
+        """The result of measuring the model on its texts."""
+        return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
+
+    def plausibility(self, *maps: str, normalize: str = "minmax") -> pd.DataFrame:
+        """The table of how well maps agree with rationales; without rows if no text has a marked word."""
+        if not any(any(example.rationale or ()) for example in self.texts):
+            return pd.DataFrame(columns=["map", "metric", "average", "value"])
+        options = Explaining(device=self.place.device, batch_size=64)
+        judging = Judging(resamples=0, normalize=normalize)
+        return plausibility(self.texts, self.model, maps, options=options, judging=judging)["plausibility"]
+
+
+class Untrained(Measured):
+    """A run's model as it is before training, on the same texts."""
+
+    def __init__(self, place: Place, texts: Corpus, model: LoadedModel) -> None:
+        self.place, self.texts, self.model = place, texts, model
+
+
+class Made(Measured):
     """One condition with one seed: its texts, its model and their measures, each computed on first use."""
 
     def __init__(self, condition: Condition, seed: int, place: Place) -> None:
         self.condition, self.seed, self.place = condition, seed, place
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._trace: list[dict[str, float]] = []
+        self._temporary: list[tempfile.TemporaryDirectory[str]] = []
 
     def close(self) -> None:
         """Remove the model, unless it is kept."""
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        for folder in self._temporary:
+            folder.cleanup()
 
     @cached_property
-    def texts(self) -> Corpus:
+    def texts(self) -> Corpus:  # type: ignore[override]
         """The texts that the model is measured on."""
         condition, data_dir, limit = self.condition, self.place.data_dir, self.place.limit
         if condition.balanced is not None:
@@ -67,25 +103,42 @@ class Made:
         return chosen.shard(self.seed % condition.parts + 1, condition.parts).first(limit)
 
     @cached_property
-    def trained(self) -> Trained:
-        """The training, with its scores; those of `test` are on `texts`."""
+    def settings(self) -> Training:
+        """The settings of the training: with seed, device, word vectors and, for a new BERT, its folder."""
         settings, place = self.condition.training, self.place
         if settings is None:
             raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
-        vectors = glove(place.data_dir) if settings.vectors == "glove" else settings.vectors
+        vectors = None if settings.vectors is None else source_of(str(settings.vectors), place.data_dir)
         chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
-        learned = held_splits(self.condition.corpus, place.data_dir, place.limit)
         if chosen.checkpoint != NEW_BERT:
-            return train({**learned, "test": self.texts}, self._folder(chosen), chosen)
-        with tempfile.TemporaryDirectory() as folder:
-            new_bert(learned["train"], chosen, folder)
-            begun = replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
-            return train({**learned, "test": self.texts}, self._folder(chosen), begun)
+            return chosen
+        folder = self._new_folder()
+        new_bert(self._learned["train"], chosen, str(folder))
+        return replace(chosen, checkpoint=str(folder), layers=None, width=None, heads=None)
 
     @cached_property
-    def model(self) -> LoadedModel:
+    def trained(self) -> Trained:
+        """The training, with its scores; those of `test` are on `texts`."""
+        settings = self.settings
+        traces = [GeometryCallback(None, self.texts, every="epoch", size=TRACED)] if self.condition.trace else []
+        splits = {**self._learned, "test": self.texts}
+        trained = train(splits, self._folder(settings), settings, callbacks=traces, memo=MEMO)
+        self._trace += [row for trace in traces for row in trace.rows]
+        return trained
+
+    @property
+    def trace(self) -> list[dict[str, float]]:
+        """The geometry before training and at the end of each epoch, a dictionary each; empty if the condition has no trace."""
+        return self._trace if self.trained else []
+
+    @cached_property
+    def model(self) -> LoadedModel:  # type: ignore[override]
         """The model, trained or used unchanged."""
         return load_model(self.trained.folder if self.condition.model is None else self.condition.model, device=self.place.device)
+
+    def untrained(self) -> Untrained:
+        """The model before training, with the very weights that training begins with, on the same texts."""
+        return Untrained(self.place, self.texts, untrained(self._learned["train"], self.settings, MEMO))
 
     @property
     def device(self) -> str:
@@ -98,9 +151,10 @@ class Made:
         """The accuracy of the trained model on `texts`."""
         return float(self.trained.scores["test"]["accuracy"])
 
-    def measure(self, *measures: str, **options: Any) -> Result:
-        """The result of measuring the model on its texts."""
-        return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
+    def majority(self) -> float:
+        """The share of the largest class in `texts`."""
+        labels = Counter(example.label for example in self.texts)
+        return max(labels.values()) / labels.total()
 
     def measure_before(self, *measures: str) -> Result | None:
         """The result of measuring the checkpoint before fine-tuning, on the same texts, with the same maximum length and the same
@@ -113,39 +167,46 @@ class Made:
         options = Options(device=self.place.device, max_length=self.model.max_length, pool=pool)
         return measure(training.checkpoint, self.texts, measures, options)
 
-    def untrained(self) -> "Made":
-        """The same texts with the model as it is before training."""
-        return Untrained(self.condition, self.seed, self.place)
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a run is kept with: scores for the gate, if a model was trained, the configuration, digests of what it read."""
+        scores = {"accuracy": self.accuracy(), "majority": self.majority()} if "trained" in vars(self) else {}
+        return {**scores, "setting": _setting(self.condition, self.place.limit), "source": self._digests()}
 
-    def plausibility(self, *maps: str, normalize: str = "minmax") -> pd.DataFrame:
-        """The table of how well maps agree with rationales; without rows if no text has a marked word."""
-        if not any(any(example.rationale or ()) for example in self.texts):
-            return pd.DataFrame(columns=["map", "metric", "average", "value"])
-        options = Explaining(device=self.place.device, batch_size=64)
-        judging = Judging(resamples=0, normalize=normalize)
-        return plausibility(self.texts, self.model, maps, options=options, judging=judging)["plausibility"]
+    def _digests(self) -> Keys:
+        """Digests of the texts by split, and of word vectors and checkpoint."""
+        texts = {"test": self.texts.fingerprint}
+        training = self.condition.training
+        if training is None or "trained" not in vars(self):
+            model = {} if self.condition.model is None else {"model": digest_of_file(self.condition.model)}
+            return {**texts, **model}
+        texts |= {name: corpus.fingerprint for name, corpus in self._learned.items()}
+        checkpoint = None if training.checkpoint == NEW_BERT else training.checkpoint
+        files = {"vectors": self.settings.vectors, "checkpoint": checkpoint}
+        return {**texts, **{name: digest_of_file(str(file)) for name, file in files.items() if file is not None}}
+
+    @property
+    def _learned(self) -> dict[str, Corpus]:
+        return held_splits(self.condition.corpus, self.place.data_dir, self.place.limit)
+
+    def _new_folder(self) -> Path:
+        self._temporary.append(tempfile.TemporaryDirectory())
+        return Path(self._temporary[-1].name)
 
     def _folder(self, settings: Training) -> Path:
         if self.place.models is None:
-            self._temporary = tempfile.TemporaryDirectory()
-            return Path(self._temporary.name) / "model"
+            return self._new_folder() / "model"
         name = "-".join(str(value) for value in self.condition.keys.values()).replace("/", "-")
         folder = Path(self.place.models) / f"{name}-seed-{settings.seed}"
         shutil.rmtree(folder, ignore_errors=True)
         return folder
 
 
-class Untrained(Made):
-    """A condition whose model is not trained: it has the weights that training begins with."""
-
-    @cached_property
-    def model(self) -> LoadedModel:
-        """The model before the first step."""
-        settings, place = self.condition.training, self.place
-        if settings is None:
-            raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
-        learned = held_splits(self.condition.corpus, place.data_dir, place.limit)["train"]
-        return untrained(learned, replace(settings, seed=self.seed, device=place.device))
+def _setting(condition: Condition, limit: int | None) -> dict[str, Any]:
+    """The configuration of a condition's runs: texts, and model or training without what differs between its runs."""
+    training = None if condition.training is None else without(asdict(condition.training), OF_RUNS)
+    texts = {"corpus": condition.corpus, "texts": condition.test, "balanced": condition.balanced, "parts": condition.parts}
+    return without_folders({**texts, "limit": limit, "model": condition.model, "training": training})
 
 
 def by_layer(frame: pd.DataFrame, site: str) -> dict[int, float]:
@@ -197,25 +258,13 @@ def held_splits(spec: str, data_dir: str | None, limit: int | None = None) -> di
     return {name: holding(splits[name], splits[name].first(limit)) for name in ("train", "validation")}
 
 
-def glove(data_dir: str | None) -> str:
-    """The source of GloVe 6B 100d: the downloaded zip, or a text file."""
-    folder = data_folder(data_dir) / "glove"
-    found = next((path for pattern in GLOVE for path in sorted(folder.glob(pattern))), None)
-    if found is None:
-        raise DataError(
-            f"no word vectors: looked for {' and '.join(GLOVE)} in {folder}; "
-            f"conoscope fetch glove, or set {VARIABLE} or --data-dir to a folder that has it"
-        )
-    return f"{found}:glove.6B.100d.txt" if found.suffix == ".zip" else str(found)
-
-
 def require_data(condition: Condition, data_dir: str | None) -> None:
     """Raise an error if the corpus or vectors of a condition are missing, before anything runs."""
     load_corpus(condition.test, data_dir=data_dir)
     if condition.training is not None:
         splits_of(condition.corpus, data_dir=data_dir)
-        if condition.training.vectors == "glove":
-            glove(data_dir)
+        if condition.training.vectors is not None:
+            source_of(str(condition.training.vectors), data_dir)
 
 
 def on_bistro_where_absent(conditions: Iterable[Condition], data_dir: str | None) -> Iterator[Condition]:

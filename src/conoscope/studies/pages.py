@@ -1,6 +1,6 @@
 """Pages: a record as a Markdown page, with its figures beside it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,9 +9,10 @@ from conoscope.common.textfiles import readable
 from conoscope.common.writing import write_text
 from conoscope.figures import FIGURES, save
 from conoscope.studies.base import TAGS
-from conoscope.studies.records import Record, tables_of
+from conoscope.studies.records import tables_of
+from conoscope.studies.rejudging import Record
 from conoscope.studies.reproducing import study_of
-from conoscope.studies.telling import CASE_HEAD, HEAD, MEANS_HEAD, case_cells, cells, mean_cells
+from conoscope.studies.telling import HEAD, case_cells, case_head, cells, gate_line, left_lines, mean_cells, on_all, unit
 
 DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
 """The figures of a page."""
@@ -43,12 +44,19 @@ def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
     meaning = study_of(record["study"]).meaning
     yield from (f"# {record['study']}", "", f"{record['title']}. {record['source']}.", "")
     yield from [meaning, ""] if meaning else []
-    yield from _table(("claim", "statement", "holds?"), [(c["name"], c["statement"], c["answer"]) for c in record["claims"]])
+    answers = ((c["name"], c["statement"], f"{c['answer']}{on_all(record, c)}") for c in record["claims"])
+    yield from _table(("claim", "statement", "holds?"), list(answers))
+    yield from (gate_line(record), "")
+    for line in left_lines(record):
+        yield from (line, "")
+    if "parts" in unit(record):
+        yield "Models that are used unchanged have parts of the texts in place of seeds: their intervals are of the texts alone."
+        yield ""
     for name in figures:
         yield from (f"![{DRAWN[name]}]({quote(readable(stem))}-{name}.svg)", "")
     for claim in record["claims"]:
         yield from (f"**{claim['name']}.** {claim['statement']} Above {claim['bound']:g}:", "")
-        yield from _table(("case", *CASE_HEAD[1:]), [case_cells(case) for case in claim["cases"]])
+        yield from _table(("case", *case_head(record)[1:]), [case_cells(record, case) for case in claim["cases"]])
 
 
 def _published(record: Record) -> Iterator[str]:
@@ -57,12 +65,13 @@ def _published(record: Record) -> Iterator[str]:
         yield from _table(("figure", *HEAD[1:]), [cells(row) for row in record["published"]])
         tags = sorted({row["tag"] for row in record["published"]})
         known = "; ".join(f"[{tag}] {TAGS[tag]}" for tag in tags)
-        yield "Ours is mean ± standard deviation over seeds. A published figure, mostly a single run, holds where it lies within"
-        yield f"what 95 of 100 single runs of ours would. {known}."
+        yield f"Ours is mean ± standard deviation over {unit(record)}. A published figure, mostly a single run, is excluded where"
+        yield "it lies outside the range of 95 of 100 single runs of ours. Half the width of that range is beside it: the wider it"
+        yield f'is, the less "not excluded" says. {known}.'
         yield ""
     else:
-        yield from ("## Means over seeds", "")
-        yield from _table(MEANS_HEAD, [mean_cells(row) for row in record["means"]])
+        yield from (f"## Means over {unit(record)}", "")
+        yield from _table(("", "ours", unit(record)), [mean_cells(row) for row in record["means"]])
     yield from ("## Where ours differs", "", *(f"- {sentence}" for sentence in record["differs"]), "")
 
 
@@ -71,7 +80,7 @@ def _classes(record: Record) -> Iterator[str]:
     scores = [row for row in record["means"] if row["quantity"] in PER_CLASS and "class" in row]
     for model in dict.fromkeys(row.get("model", "") for row in scores):
         here = {(row["class"], row["quantity"]): row["mean"] for row in scores if row.get("model", "") == model}
-        yield from (f"## Classes{f': {model}' if model else ''}", "", "Means over seeds.", "")
+        yield from (f"## Classes{f': {model}' if model else ''}", "", f"Means over {unit(record)}.", "")
         classes = dict.fromkeys(name for name, _ in here)
         yield from _table(
             ("class", *PER_CLASS.values()),
@@ -87,13 +96,13 @@ def _making(record: Record) -> Iterator[str]:
     yield from ("## How it was made", "", "```console", f"$ {record['command']}", "```", "")
     seconds = [run["seconds"] for run in record["runs"]]
     slowest = f"the longest of {max(seconds):.0f} s" if seconds else ""
-    yield f"{len(seconds)} runs with {len(record['seeds'])} seeds on {', '.join(record['devices'])}, {slowest}, in"
+    yield f"{len(seconds)} runs with {len(record['seeds'])} {unit(record)} on {', '.join(record['devices'])}, {slowest}, in"
     yield f"{record['seconds']:.0f} s side by side; commit {record['commit'] or 'unknown'}."
     yield f"Versions: {', '.join(f'{name} {version}' for name, version in record['versions'].items())}."
     yield from (f"Failed: {failure}" for failure in record["failed"])
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -3,23 +3,21 @@
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from math import isnan
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from conoscope.common.errors import OutputError
+from conoscope.common.errors import MeasureError, OutputError
 from conoscope.common.writing import make_folder, write_text
 from conoscope.results.store import TableInfo, write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
-from conoscope.studies.judging import averaged, compared, judged
+from conoscope.studies.judging import averaged
+from conoscope.studies.rejudging import Record, judge_again
+from conoscope.studies.rows import SHARED, plain, records_of
 
-Record = dict[str, Any]
-"""The results of a study, as written to record.json."""
-NUMBERS = ("published", "tag", "ours", "sd", "n", "holds")
+NUMBERS = ("published", "tag", "ours", "sd", "n", "low", "high", "half", "holds")
 """Columns of a published figure that are not its keys."""
 NEEDED = (
     "study", "title", "source", "differs", "published", "claims", "means", "runs", "failed", "quick",
@@ -29,9 +27,11 @@ NEEDED = (
 
 def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[str], how: Mapping[str, Any]) -> Record:
     """The record of the finished runs of a study; `how` has the options of the run."""
-    rows = pd.DataFrame([{**run["keys"], "seed": run["seed"], **row} for run in runs for row in run["rows"]])
-    means = averaged(rows)
-    return {
+    if not runs:
+        raise MeasureError(f"no run of {study.name} is finished; give the same command again, with more time")
+    means = averaged(pd.DataFrame([{**run["keys"], "seed": run["seed"], **row} for run in runs for row in run["rows"]]))
+    shared, numbers = _shared(runs)
+    record = {
         "study": study.name,
         "title": study.title,
         "source": study.source,
@@ -40,41 +40,43 @@ def recorded(study: Study, runs: Sequence[Mapping[str, Any]], failed: Sequence[s
         "commit": commit(),
         **how,
         "seeds": sorted({run["seed"] for run in runs}),
-        "devices": sorted({run["device"] for run in runs}),
-        "versions": runs[0]["versions"],
+        "devices": sorted({run["machine"]["device"] for run in runs}),
+        "versions": runs[0]["machine"]["versions"],
         "seconds": round(_span([(run["began"], run["ended"]) for run in runs]), 1),
-        "runs": [{**run["keys"], "seed": run["seed"], "examples": run["examples"],
-                  "seconds": round(run["ended"] - run["began"], 1)} for run in runs],
+        **shared,
+        "runs": [_run(run, mine) for run, mine in zip(runs, numbers, strict=True)],
         "failed": list(failed),
-        "published": _records(compared(means, study.published)),
-        "claims": [_plain(asdict(judged(claim, rows))) for claim in study.claims],
-        "means": _records(means),
-    }  # fmt: skip
+        "means": records_of(means),
+    }
+    return judge_again(record, study)
+
+
+def _run(run: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
+    there = {name: run[name] for name in ("run", "seed", "parts", "examples", "accuracy", "majority", "began") if name in run}
+    seconds = round(run["ended"] - run["began"], 1)
+    return {"keys": plain(run["keys"]), **there, "seconds": seconds, "rows": len(run["rows"]), **numbers}
+
+
+def _shared(runs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[Any]], list[dict[str, int]]]:
+    """The lists of what several runs share, without repetitions, and the numbers of each run in them."""
+    lists: dict[str, list[Any]] = {f"{name}s": [] for name in SHARED}
+    numbers: list[dict[str, int]] = []
+    for run in runs:
+        mine = {}
+        for name in SHARED:
+            known = lists[f"{name}s"]
+            if run[name] not in known:
+                known.append(run[name])
+            mine[name] = known.index(run[name])
+        numbers.append(mine)
+    return lists, numbers
 
 
 def _command(name: str, runs: Sequence[Mapping[str, Any]], how: Mapping[str, Any]) -> str:
     """The command that reproduces the same numbers on any machine."""
-    limit = f" --limit {how['limit']}" if how["limit"] else ""
+    options = [f" --{option} {how[option]}" for option in ("limit", "model", "vectors") if how.get(option)]
     quick = " --quick" if how["quick"] else ""
-    model = f" --model {how['model']}" if how.get("model") else ""
-    return f"conoscope reproduce {name} --seeds {len({run['seed'] for run in runs})}{limit}{quick}{model}"
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dicts without missing values, with whole numbers as integers."""
-    return [{str(name): _plain(value) for name, value in row.items() if not _missing(value)} for row in frame.to_dict("records")]
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and isnan(value))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return value if not isinstance(value, float) else int(value) if value.is_integer() else float(f"{value:.5g}")
+    return f"conoscope reproduce {name} --seeds {len({run['seed'] for run in runs})}{''.join(options)}{quick}"
 
 
 def _span(times: list[tuple[float, float]]) -> float:
@@ -96,14 +98,14 @@ def commit() -> str | None:
 
 
 def read_record(path: str | Path) -> Record:
-    """The record in a file."""
+    """The record in a file, judged again by the present rules and claims."""
     try:
         record: Record = json.loads(Path(path).read_text(encoding="utf-8"))
         if missing := [name for name in NEEDED if name not in record]:
             raise ValueError(f"it has no {missing[0]!r}")
     except (OSError, ValueError, TypeError) as error:
         raise OutputError(f"no record can be read from {path}: {error}; expected record.json of conoscope reproduce") from error
-    return record
+    return judge_again(record)
 
 
 def write_record(folder: Path, record: Record) -> None:

@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import cpu_count
 from pathlib import Path
+from typing import Any
 
-from conoscope.common.bounds import POSITIVE, check
+from conoscope.common.bounds import POSITIVE, RATE, check
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.writing import make_folder
 from conoscope.studies import STUDIES
 from conoscope.studies.base import QUICK_TEXTS, Condition, Study
 from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
+from conoscope.studies.contrasts import words
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
-from conoscope.studies.records import Record, recorded, write_record
-from conoscope.studies.running import jobs_of, kept, run_all
+from conoscope.studies.records import read_record, recorded, write_record
+from conoscope.studies.rejudging import Record
+from conoscope.studies.running import adopt, jobs_of, kept, run_all
+from conoscope.studies.vectors import with_vectors
 
 QUICK_SEEDS = 2
 
@@ -22,7 +26,10 @@ QUICK_SEEDS = 2
 class Reproducing:
     """Options of a reproduction; `seeds` defaults to the number that the study sets, `jobs` to the number of cores.
 
-    `model` is the checkpoint to fine-tune, or to use unchanged, in place of MiniLM.
+    `model` is the checkpoint to fine-tune, or to use unchanged, in place of MiniLM; `vectors` are word vectors in place of GloVe.
+    `records`: records whose runs count as done. `only`: conditions to run, as in ("corpus=hatexplain", "layers=5"): of the same
+    key, any value; of several keys, all. After `minutes`, no further run starts. All finished runs are judged; the record
+    says which are left.
     """
 
     seeds: int | None = None
@@ -32,11 +39,18 @@ class Reproducing:
     quick: bool = False
     data_dir: str | Path | None = None
     model: str | Path | None = None
+    vectors: str | Path | None = None
+    records: Sequence[str | Path] = ()
+    only: Sequence[str] = ()
+    minutes: float | None = None
     keep_models: bool = False
     progress: bool = False
 
     def __post_init__(self) -> None:
-        check(self, names=("data_dir", "model"), seeds=POSITIVE, limit=POSITIVE, jobs=POSITIVE)
+        check(self, names=("data_dir", "model", "vectors"), seeds=POSITIVE, limit=POSITIVE, jobs=POSITIVE, minutes=RATE)
+        for name in ("records", "only"):
+            if isinstance(getattr(self, name), str):
+                raise MeasureError(f"{name}={getattr(self, name)!r} is one text; give a list")
 
 
 def study_of(name: str) -> Study:
@@ -50,8 +64,13 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     """Run a study, or resume it, in the folder `out`; return its record, which is also written to `out/record.json`."""
     study, chosen = study_of(name), options or Reproducing()
     data_dir = None if chosen.data_dir is None else str(chosen.data_dir)
-    conditions = _conditions(study, chosen)
+    conditions, seeds = _conditions(study, chosen), chosen.seeds or (QUICK_SEEDS if chosen.quick else study.seeds)
+    wanted = selected(study, conditions, chosen.only)
+    if not chosen.quick:
+        for condition in wanted:
+            require_data(condition, data_dir)
     _refuse_twice_the_same(conditions, chosen.seeds or 1)
+    records = [_record_of(study, path) for path in chosen.records]
     where = make_folder(Path(out))
     place = Place(
         data_dir,
@@ -59,13 +78,50 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
         least(chosen.limit, QUICK_TEXTS if chosen.quick else None),
         str(where / "models") if chosen.keep_models else None,
     )
-    jobs = jobs_of(study, conditions, chosen.seeds or (QUICK_SEEDS if chosen.quick else study.seeds), place, where)
-    failed = run_all(jobs, chosen.jobs or cpu_count() or 1, chosen.progress)
+    jobs = jobs_of(study, conditions, seeds, place, where)
+    for record in records:
+        adopt(jobs, record)
+    todo = [job for job in jobs if job.condition in wanted]
+    failed = run_all(todo, chosen.jobs or cpu_count() or 1, chosen.progress, chosen.minutes)
     runs = [rows for job in jobs if (rows := kept(job)) is not None]
-    how = {"quick": chosen.quick, "limit": chosen.limit, "model": None if chosen.model is None else Path(chosen.model).name}
-    record = recorded(study, runs, failed, how)
+    record = recorded(study, runs, failed, _how(chosen, seeds))
     write_record(where, record)
     return record
+
+
+def _how(chosen: Reproducing, seeds: int) -> dict[str, Any]:
+    """The options that a record names: files by their names alone."""
+    files = {"model": chosen.model, "vectors": chosen.vectors}
+    named = {name: None if given is None else Path(given).name for name, given in files.items()}
+    return {"quick": chosen.quick, "limit": chosen.limit, **named, "wanted": seeds}
+
+
+def _record_of(study: Study, path: str | Path) -> Record:
+    record = read_record(path)
+    if record["study"] != study.name:
+        raise MeasureError(f"{path} is a record of {record['study']}; give one of {study.name}")
+    return record
+
+
+def selected(study: Study, conditions: Sequence[Condition], only: Sequence[str]) -> list[Condition]:
+    """The conditions that `only` names; all if it names nothing."""
+    values: dict[str, set[str]] = {}
+    for each in only:
+        key, mark, value = each.partition("=")
+        if not mark or not any(key in condition.keys for condition in conditions):
+            keys = dict.fromkeys(key for condition in conditions for key in condition.keys)
+            raise MeasureError(f"{each!r} selects no condition of {study.name}; give KEY=VALUE, with a key of {one_of(keys)}")
+        if value not in (known := dict.fromkeys(_shown(c.keys[key]) for c in conditions if key in c.keys)):
+            raise MeasureError(f"{each!r} selects no condition of {study.name}; values of {key}: {one_of(known)}")
+        values.setdefault(key, set()).add(value)
+    found = [c for c in conditions if all(k in c.keys and _shown(c.keys[k]) in v for k, v in values.items())]
+    if not found:
+        raise MeasureError(f"no condition of {study.name} has {' and '.join(only)}; leave one out")
+    return found
+
+
+def _shown(value: Any) -> str:
+    return words({"": value}).strip()
 
 
 def _refuse_twice_the_same(conditions: Sequence[Condition], seeds: int) -> None:
@@ -81,9 +137,10 @@ def _conditions(study: Study, chosen: Reproducing) -> Sequence[Condition]:
     if chosen.model is not None and not any(condition.wants_checkpoint for condition in study.conditions):
         raise MeasureError(f"{study.name} has no checkpoint that another model could replace; leave --model out")
     model, data_dir = (None if given is None else str(given) for given in (chosen.model, chosen.data_dir))
+    if chosen.vectors is not None and not any(with_vectors([one], "own") != [one] for one in study.conditions):
+        raise MeasureError(f"{study.name} has no word vectors that others could replace; leave --vectors out")
+    vectors = None if chosen.vectors is None else str(chosen.vectors)
     if chosen.quick:
         some = without_checkpoint([condition.smaller() for condition in study.conditions if condition.quick], model)
         return list(on_bistro_where_absent(with_checkpoint(some, model), data_dir))
-    for condition in study.conditions:
-        require_data(condition, data_dir)
-    return list(with_checkpoint(study.conditions, model))
+    return with_vectors(with_checkpoint(study.conditions, model), vectors)

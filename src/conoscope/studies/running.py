@@ -2,14 +2,11 @@
 
 import hashlib
 import json
-import multiprocessing
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from conoscope import __version__
@@ -18,11 +15,13 @@ from conoscope.common.terminal import Progress
 from conoscope.common.versions import versions
 from conoscope.common.writing import make_folder, write_text
 from conoscope.studies.base import Condition, Study
+from conoscope.studies.checkpoints import without_folders
 from conoscope.studies.made import Made, Place
+from conoscope.studies.rows import SHARED, numbered, without
+from conoscope.studies.workers import Pace, do_all
 
 FINE_TUNING = 10
 """Cost of fine-tuning, in layers of a small model."""
-_STOPPED = Event()
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,15 @@ class Job:
     path: Path
 
     @property
+    def corpus(self) -> str:
+        """The corpus that the run reads."""
+        return self.condition.corpus
+
+    @property
     def cost(self) -> int:
         """Rough relative duration: the longest runs start first, so that none of them is left to run alone at the end."""
         training = self.condition.training
-        return 0 if training is None else FINE_TUNING if training.checkpoint is not None else training.layers or 1
+        return 1 if training is None else FINE_TUNING if training.checkpoint is not None else training.layers or 1
 
     def __str__(self) -> str:
         return ", ".join((self.study, *(f"{name} {value}" for name, value in self.condition.keys.items()), f"seed {self.seed}"))
@@ -56,63 +60,28 @@ def jobs_of(study: Study, conditions: Iterable[Condition], seeds: int, place: Pl
 
 
 def _digest(study: str, condition: Condition, seed: int, limit: int | None) -> str:
-    """Digest that identifies a run: everything that its numbers depend on except the files of data and checkpoints, so that runs
-    from another machine are recognised here. For other files, use another folder."""
-    content = json.dumps([study, asdict(condition), seed, limit, __version__], sort_keys=True)
+    """Digest that identifies a run: everything that its numbers depend on except the files of data, vectors and checkpoints, of
+    which only names count, so that runs from another machine are recognised here. For other files, use another folder."""
+    content = json.dumps([study, without_folders(asdict(condition)), seed, limit, __version__], sort_keys=True)
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
-def run_all(jobs: Sequence[Job], processes: int, progress: bool = False) -> list[str]:
-    """Do the runs that are not finished yet; return a line for each that failed. The others continue."""
-    todo = sorted((job for job in jobs if kept(job) is None), key=lambda job: -job.cost)
-    failed = []
+def run_all(jobs: Sequence[Job], processes: int, progress: bool = False, minutes: float | None = None) -> list[str]:
+    """Do the runs that are not finished yet; return a line for each that failed. The others continue.
+
+    After `minutes`, no further run starts.
+    """
+    todo = [job for job in jobs if kept(job) is None]
+    processes, failed = min(processes, len(todo)), []
+    pace, until = Pace(todo, processes), time.monotonic() + (inf if minutes is None else 60 * minutes)
     with Progress(len(jobs), progress, "made", "run") as shown:
         shown.advance(len(jobs) - len(todo))
-        for failure in _in_parallel(todo, min(processes, len(todo))):
+        for job, failure, seconds in do_all(todo, run, processes, until):
             failed += [] if failure is None else [failure]
-            shown.advance(1)
+            shown.advance(1, note=pace.finished(job, seconds))
     if failed and len(failed) == len(jobs):
         raise MeasureError(f"no run of {len(jobs)} came to an end; the first: {failed[0]}")
     return failed
-
-
-def _in_parallel(todo: Sequence[Job], processes: int) -> Iterator[str | None]:
-    if processes < 2:
-        yield from map(run, todo)
-        return
-    # Spawn, not fork: torch and CUDA do not survive a fork.
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare)
-    try:
-        futures: list[Future[str | None]] = [pool.submit(_run_in_pool, job) for job in todo]
-        for done in as_completed(futures):
-            yield done.result()
-    except BrokenProcessPool as error:
-        raise MeasureError(
-            "a run was killed, perhaps because memory ran out; give the same command again, with fewer --jobs"
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _prepare() -> None:
-    """Set up a worker process: one thread, and no messages of transformers."""
-    import torch
-    from transformers.utils import logging
-
-    torch.set_num_threads(1)
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-
-
-def _run_in_pool(job: Job) -> str | None:
-    """As `run`; after an interrupt, the process starts no further run, even if one is already queued."""
-    if _STOPPED.is_set():
-        return None
-    try:
-        return run(job)
-    except KeyboardInterrupt:
-        _STOPPED.set()
-        raise
 
 
 def run(job: Job) -> str | None:
@@ -133,18 +102,42 @@ def run(job: Job) -> str | None:
 
 
 def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> None:
+    parts = {"parts": job.condition.parts} if job.condition.in_parts else {}
     content = {
         "study": job.study,
+        "run": job.path.stem,
         "keys": dict(job.condition.keys),
         "seed": job.seed,
+        **parts,
         "rows": rows,
         "examples": made.texts.size,
         "began": round(began, 1),
         "ended": round(time.time(), 1),
-        "device": made.device,
-        "versions": versions(),
+        **made.facts,
+        "machine": {"device": made.device, "versions": versions()},
     }
     write_text(job.path, json.dumps(content, allow_nan=False) + "\n")
+
+
+def adopt(jobs: Sequence[Job], record: Mapping[str, Any]) -> int:
+    """Keep those runs of a record that are to be done, as if they had been made here; return how many."""
+    wanted = {job.path.stem: job for job in jobs if kept(job) is None}
+    found: dict[int, list[dict[str, Any]]] = {
+        number: [] for number, made in enumerate(record["runs"]) if made.get("run") in wanted
+    }
+    for place, row in numbered(record):
+        if place in found:
+            made = record["runs"][place]
+            found[place].append(without(row, (*made["keys"], "seed")))
+    # A run of which a row cannot be told from those of others is made again.
+    whole = {place: rows for place, rows in found.items() if len(rows) == record["runs"][place]["rows"]}
+    for place, rows in whole.items():
+        made = record["runs"][place]
+        job, ended = wanted[made["run"]], round(made["began"] + made["seconds"], 1)
+        facts = {name: record[f"{name}s"][made[name]] for name in SHARED if name in made}
+        content = {**made, "study": job.study, "rows": rows, "ended": ended, **facts}
+        write_text(job.path, json.dumps(content, allow_nan=False) + "\n")
+    return len(whole)
 
 
 def kept(job: Job) -> dict[str, Any] | None:
