@@ -113,7 +113,7 @@ def test_weights_guide_where_they_bring_the_mixture_nearer_to_its_class_than_bot
     assert answer(STUDY, "guided", mixtures(KEYS, {**guided, "reversed": 0.4})) == "holds in 1 of 2 cases"
     claim = next(one for one in STUDY.claims if one.name == "guided")
     cases = judged(claim, mixtures(KEYS, guided)).cases
-    assert {case.case: round(case.mean, 6) for case in cases} == {
+    assert {case.case: round(case.over_all.mean or 0, 6) for case in cases} == {
         "hatexplain, pure-attention L5, against equal weights": 0.2,
         "hatexplain, pure-attention L5, against reversed weights": 0.25,
     }

@@ -176,7 +176,7 @@ STUDY = Study(
             within=(-1, 1),
         ),
         Claim("taught", "A penalty on missing what people marked makes attention more plausible.", _taught, within=(-1, 1)),
-        Claim("free", "It costs no more than .01 of accuracy.", _kept, -MARGIN, (-1, 1)),
+        Claim("free", "It costs no more than .01 of accuracy.", _kept, -MARGIN, (-1, 1), gated=False),
         Claim("sharpened", "A penalty on the entropy of attention makes it more plausible: AUROC.", _sharpened, within=(-1, 1)),
         Claim("precise", "A penalty on the entropy of attention makes it more plausible: AUPRC.", _precise, within=(-1, 1)),
         Claim(
