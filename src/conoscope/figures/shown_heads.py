@@ -20,7 +20,7 @@ ABOVE = 30
     "study.head_maps",
     question="studies",
     marks={
-        "cell": "Down is the token that looks, across the one that is looked at, both from a text's beginning to its end. A bright "
+        "cell": "Down is the token that looks, across the one that is looked at, each from the beginning of a text. A bright "
         "column is a directional gate, an even square an open one, a bright diagonal a contextual one.",
     },
 )
