@@ -126,7 +126,7 @@ def _counted(records: Mapping[str, Record]) -> Iterator[str]:
         here = [one for one in STATEMENTS if standing(one, records) == found]
         dated = sum(any(each.earlier for each in outcomes(one, records)) for one in here)
         rows += [(found, str(len(here)), str(dated or ""), means)] if here else []
-    yield from table(("standing", "statements", f"of these{DATED}", "which means that"), rows)
+    yield from table(("standing", "statements", "of an earlier version", "which means that"), rows)
 
 
 def _by_standing(records: Mapping[str, Record]) -> Iterator[str]:
