@@ -182,7 +182,8 @@ def _study(study: Study, records: Mapping[str, Record]) -> tuple[str, ...]:
     if (record := records.get(study.name)) is None:
         return study.name, study.title, claims, NOT_RUN
     version = f"earlier version{DATED}" if is_earlier(record) else "present conditions"
-    runs = f"{version}: {len(record['runs'])} runs, {len(record['seeds'])} seeds"
+    left = 0 if is_earlier(record) else sum(len(one["seeds"]) for one in record.get("left", ()))
+    runs = f"{version}: {len(record['runs'])} runs, {len(record['seeds'])} seeds{f', {left} runs left' if left else ''}"
     return linked(study.name, records), study.title, claims, runs
 
 
