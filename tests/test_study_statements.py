@@ -15,8 +15,9 @@ from conoscope.studies import STUDIES
 from conoscope.studies.base import Claim, Condition, Study
 from conoscope.studies.claims_page import BEGIN, END, claims_page, claims_text, summary, with_summary, write_claims
 from conoscope.studies.made import setting_of
-from conoscope.studies.records import NEEDED
+from conoscope.studies.records import NEEDED, read_record
 from conoscope.studies.rejudging import Record
+from conoscope.studies.reproducing import Reproducing, reproduce
 from conoscope.studies.standing import (
     ASKED,
     FALLS,
@@ -240,8 +241,22 @@ def test_a_record_is_of_the_present_conditions_until_they_change(tmp_path: Path,
         assert is_earlier(now)
     monkeypatch.setitem(STUDIES, "made-up", study)
     assert " †" not in summary({"made-up": now})
-    assert "present conditions: 1 runs, 1 seeds" in summary({"made-up": now})
+    assert "present conditions: 1 runs, 1 seeds |" in summary({"made-up": now})
+    left = [{"keys": {"layers": 1}, "seeds": [1, 2]}]
+    assert "present conditions: 1 runs, 1 seeds, 2 runs left |" in summary({"made-up": {**now, "left": left}})
     assert "earlier version" in claims_page({"made-up": record(judged("one", "One.", {"a": "yes"}))})
+
+
+def test_a_record_that_was_just_made_is_of_the_present_conditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions = tuple(Condition({"layers": layers}, "bistro", Training(layers=layers, vectors="glove-50")) for layers in (1, 2))
+    study = Study("made-up", "Made up", "nowhere", conditions, lambda made: [{"quantity": "one", "value": 1.0}], seeds=1)
+    monkeypatch.setitem(STUDIES, "made-up", study)
+    monkeypatch.setattr("conoscope.studies.reproducing.require_data", lambda condition, data_dir: None)
+    reproduce("made-up", tmp_path, Reproducing(jobs=1))
+    made = read_record(tmp_path / "record.json")
+    assert not is_earlier(made)
+    monkeypatch.setitem(STUDIES, "made-up", replace(study, conditions=conditions[:1]))
+    assert is_earlier(made)
 
 
 def test_records_of_the_quick_form_are_left_out(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def _counted(records: Mapping[str, Record]) -> Iterator[str]:
         here = [one for one in STATEMENTS if standing(one, records) == found]
         dated = sum(any(each.earlier for each in outcomes(one, records)) for one in here)
         rows += [(found, str(len(here)), str(dated or ""), means)] if here else []
-    yield from table(("standing", "statements", f"of these{DATED}", "which means that"), rows)
+    yield from table(("standing", "statements", "of an earlier version", "which means that"), rows)
 
 
 def _by_standing(records: Mapping[str, Record]) -> Iterator[str]:
@@ -182,7 +182,8 @@ def _study(study: Study, records: Mapping[str, Record]) -> tuple[str, ...]:
     if (record := records.get(study.name)) is None:
         return study.name, study.title, claims, NOT_RUN
     version = f"earlier version{DATED}" if is_earlier(record) else "present conditions"
-    runs = f"{version}: {len(record['runs'])} runs, {len(record['seeds'])} seeds"
+    left = 0 if is_earlier(record) else sum(len(one["seeds"]) for one in record.get("left", ()))
+    runs = f"{version}: {len(record['runs'])} runs, {len(record['seeds'])} seeds{f', {left} runs left' if left else ''}"
     return linked(study.name, records), study.title, claims, runs
 
 
