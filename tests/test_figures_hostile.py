@@ -29,7 +29,7 @@ NAMES = {
 }
 TOLD = {"class": "class", "gold": "class", "predicted": "class", "other_class": "class", "kind": "kind", "example": "example"}
 """Columns whose texts are a user's, and those that share their names."""
-STUDIED = ("study.published", "study.claims")
+STUDIED = ("study.published", "study.cones", "study.claims")
 WRITTEN = ("plausibility", "faithfulness", "explanations")
 """Tables whose maps and words are a user's too."""
 
@@ -46,7 +46,7 @@ def named(tables: dict[str, pd.DataFrame], text: str, runs: int, *others: str) -
     said: dict[str, dict[Any, str]] = {}
     found = {}
     for name, frame in tables.items():
-        more = ("map", "word", "label") if name in WRITTEN else ("what", "corpus", "case") if name in STUDIED else ()
+        more = ("map", "word", "label") if name in WRITTEN else ("what", "corpus", "case", "condition") if name in STUDIED else ()
         for column in [column for column in (*TOLD, *more) if column in frame]:
             taken = said.setdefault(TOLD.get(column, column), {"all": "all", "random": "random", HUMAN: HUMAN})
             for value in frame[column].unique():

@@ -134,6 +134,17 @@ def test_attention_entropy_equals_a_double_loop_on_minilm(naive: Naive, measured
             assert cell(measured, "attention_entropy", row=row, layer=layer, head=head)[0] == pytest.approx(expected, abs=1e-6)
 
 
+def test_entropy_after_a_second_softmax_equals_a_naive_softmax_of_each_row(
+    minilm: LoadedModel, sentences: Corpus, naive: Naive
+) -> None:
+    name = "attention_entropy:softmax=twice"
+    found = measure(minilm, sentences, [name])
+    for layer, head in ((1, 1), (3, 12), (6, 5)):
+        expected = naive.mean(lambda w, h=head: entropy(np.exp(w[h - 1, 0]) / np.exp(w[h - 1, 0]).sum()), "weights", layer)
+        value, n = cell(found, name, row="cls", layer=layer, head=head)
+        assert (value, n) == (pytest.approx(expected[0], abs=1e-6), expected[1])
+
+
 def assert_same_tables(one: Result, other: Result, tolerance: float) -> None:
     for name, frame in one.tables.items():
         left, right = frame, other.tables[name]
@@ -277,6 +288,18 @@ def weights_trace(weights: torch.Tensor) -> Trace:
 
 def test_entropy_of_one_hot_attention_is_zero() -> None:
     assert float(computed("attention_entropy", weights_trace(torch.eye(6).double()[None, None]), row="all")[0]) == 0.0
+
+
+def test_a_second_softmax_hides_how_sharp_attention_is_and_padding_and_a_missing_cls_have_no_part_in_it() -> None:
+    (sharp,) = computed("softmaxed_entropy", weights_trace(torch.eye(20).double()[None, None]))
+    assert float(sharp) == pytest.approx(entropy(np.exp([1.0] + [0.0] * 19) / (math.e + 19)), abs=1e-12)
+    assert float(sharp) == pytest.approx(0.986, abs=0.0005)
+    ids, real = torch.zeros(2, 4, dtype=torch.long), torch.tensor([[True, True, False, False]] * 2)
+    batch = Batch.of_ids(ids, real, at=torch.tensor([0, -1]))
+    weights = torch.tensor([0.7, 0.3, 0.0, 0.0], dtype=torch.float64).expand(2, 1, 4, 4)
+    (found,) = computed("softmaxed_entropy", Trace(1, batch, weights=weights, visible=real.sum(-1, keepdim=True)))
+    assert float(found[0]) == pytest.approx(entropy(np.exp([0.7, 0.3]) / np.exp([0.7, 0.3]).sum()), abs=1e-12)
+    assert bool(found[1].isnan())
 
 
 def test_entropy_of_a_single_token_is_zero() -> None:

@@ -62,11 +62,16 @@ def rows(**numbers: float) -> pd.DataFrame:
     made = []
     for name, value in numbers.items():
         head, _, tail = name.partition("_")
-        keys = {"cone": {"quantity": "cone.hidden", "layer": tail}, "heads": {"quantity": "heads", "gate": tail}}.get(
-            head, {"quantity": tail, "domain": head} if tail else {"quantity": name.replace("of", "accuracy.of_cap")}
-        )
-        made += [{**keys, "value": value + seed * 1e-4, "seed": seed, "model": "m"} for seed in range(3)]
-    found = pd.DataFrame(made).reindex(columns=["model", "seed", "quantity", "layer", "gate", "domain", "class", "value"])
+        keys = {
+            "cone": {"quantity": "cone.hidden", "layer": tail},
+            "heads": {"quantity": "heads", "gate": tail.replace("_", " ")},
+            "ranks": {"quantity": f"ranks.{tail}", "layer": 1},
+            "share": {"quantity": f"share.{tail}"},
+        }.get(head, {"quantity": tail, "domain": head} if tail else {"quantity": name.replace("of", "accuracy.of_cap")})
+        step = 0 if head in ("heads", "kinds") else 1e-4
+        made += [{**keys, "value": value + seed * step, "seed": seed, "model": "m", "texts": "correct"} for seed in range(3)]
+    columns = ["model", "seed", "texts", "quantity", "layer", "gate", "domain", "class", "value"]
+    found = pd.DataFrame(made).reindex(columns=columns)
     return found.assign(layer=found["layer"].astype(float))
 
 
@@ -75,9 +80,10 @@ def rows(**numbers: float) -> pd.DataFrame:
     [
         ("accuracy", {"of": 0.95}, {"of": 0.8}),
         ("cones", {"cone_0": 0.1, "cone_1": 0.05, "cone_2": 0.6}, {"cone_0": 0.3, "cone_1": 0.6, "cone_2": 0.2}),
-        ("several", {"kinds": 3}, {"kinds": 0.9}),
-        ("captioned", {"heads_open": 2, "heads_directional": 1}, {"heads_open": 0, "heads_directional": 0.1}),
         ("domains", {"RBD_attention": 0.4, "RBD_words": 0.2}, {"RBD_attention": 0.1, "RBD_words": 0.2}),
+        ("directed", {"share_directed": 0.99}, {"share_directed": 0.8}),
+        ("softmax", {"ranks_softmax": 400, "ranks_scores": 64}, {"ranks_softmax": 60, "ranks_scores": 64}),
+        ("parts", {"share_attention": 0.2, "share_forward": 0.3}, {"share_attention": 0.05, "share_forward": 0.02}),
     ],
 )
 def test_a_claim_holds_or_not(claim: str, holding: dict[str, float], failing: dict[str, float]) -> None:
@@ -85,9 +91,47 @@ def test_a_claim_holds_or_not(claim: str, holding: dict[str, float], failing: di
     assert judged(CLAIMS[claim], rows(**failing)).answer == "does not hold"
 
 
-def test_the_published_accuracy_is_that_of_1067_texts() -> None:
-    (one,) = STUDY.published
-    assert (round(one.value, 4), one.tag, one.model) == (0.985, "N", "bert-base-cased")
+@pytest.mark.parametrize(
+    ("claim", "numbers"),
+    [
+        ("several", {"kinds": 3}),
+        ("captioned", {"heads_open": 4, "heads_directional": 3}),
+        ("both", {"heads_forward_contextual_and_backward_contextual": 3}),
+    ],
+)
+def test_a_claim_of_counts_holds_for_many_heads_and_not_for_none(claim: str, numbers: dict[str, float]) -> None:
+    assert CLAIMS[claim].counts
+    assert judged(CLAIMS[claim], rows(**numbers)).answer == "holds"
+    assert judged(CLAIMS[claim], rows(**dict.fromkeys(numbers, 0))).answer != "holds"
+
+
+def test_all_texts_and_correct_ones_are_cases_of_their_own() -> None:
+    both = pd.concat((rows(cone_0=0.1, cone_2=0.6).assign(texts="all"), rows(cone_0=0.1, cone_2=0.7)))
+    cases = {case.case: case.passing.mean for case in judged(CLAIMS["cones"], both).cases}
+    assert cases == {"m, all": pytest.approx(0.5), "m, correct": pytest.approx(0.6)}
+
+
+def test_records_without_that_key_are_of_all_texts() -> None:
+    found = rows(cone_0=0.1, cone_2=0.6).drop(columns="texts")
+    assert [case.case for case in judged(CLAIMS["cones"], found).cases] == ["m, all"]
+
+
+def test_published_figures_are_those_of_the_source() -> None:
+    figures = {one.keys["quantity"]: one for one in STUDY.published}
+    assert round(figures["accuracy"].value, 4) == 0.985
+    assert figures["share.rank.softmax"].value * 512 == pytest.approx(460.4, abs=0.1)
+    assert figures["share.rank.context"].value * 64 * 144 == pytest.approx(64 * 144 - 4)
+    assert {(one.tag, one.model) for one in STUDY.published} == {("N", "bert-base-cased")}
+
+
+def test_three_models_are_trained_on_shuffled_batches_and_one_has_the_k_mers_added() -> None:
+    assert [(one.keys["model"], one.added_words) for one in STUDY.conditions] == [
+        ("pure-attention", False),
+        ("small BERT", False),
+        ("MiniLM with k-mers", True),
+    ]
+    assert {one.training.batches for one in STUDY.conditions if one.training is not None} == {"shuffled"}
+    assert STUDY.seeds >= 5
 
 
 def test_a_new_bert_is_of_its_seed_and_shape(tmp_path: Path) -> None:
@@ -101,13 +145,24 @@ def test_a_new_bert_is_of_its_seed_and_shape(tmp_path: Path) -> None:
     assert (one.config.num_hidden_layers, one.config.hidden_size, one.config.num_attention_heads) == (3, 16, 2)
 
 
-def test_the_quick_form_reads_both_models(tmp_path: Path) -> None:
+def test_the_quick_form_reads_every_model_on_all_texts_and_on_correct_ones(tmp_path: Path) -> None:
     options = Reproducing(quick=True, seeds=1, jobs=1, device="cpu", data_dir=str(tmp_path))
-    means = reproduce("bonino-gates", tmp_path / "out", options)["means"]
-    for model, heads in (("pure-attention", 12), ("small BERT", 16)):
-        mine = [row for row in means if row["model"] == model]
-        assert sum(row["mean"] for row in mine if row["quantity"] == "heads") >= heads
+    record = reproduce("bonino-gates", tmp_path / "out", options)
+    assert record["failed"] == []
+    for model, heads in (("pure-attention", 12), ("small BERT", 16), ("MiniLM with k-mers", 72)):
+        mine = [row for row in record["means"] if row["model"] == model]
+        for texts in ("all", "correct"):
+            read = [row for row in mine if row.get("texts") == texts]
+            gates = [row["mean"] for row in read if row["quantity"] == "heads" and " and " not in row["gate"]]
+            assert sum(gates) >= heads
+            assert all(0 <= row["mean"] <= 1 for row in read if row["quantity"].startswith("cone."))
+            assert {"stream.cosine", "stream.attention_share"} <= {row["quantity"] for row in read}
         for site in ("query", "key", "value"):
             bins = [row["mean"] for row in mine if row["quantity"] == f"histogram.{site}"]
             assert sum(bins) == pytest.approx(1, abs=1e-3)
-        assert all(0 <= row["mean"] <= 1 for row in mine if row["quantity"].startswith("cone."))
+        for gate in ("directional", "open", "contextual"):
+            cells = {(row["query"], row["key"]): row["mean"] for row in mine if row["quantity"] == f"map.{gate}"}
+            assert len(cells) == 64
+            assert all(sum(cells[query, key] for key in range(1, 9)) == pytest.approx(1, abs=1e-3) for query in range(1, 9))
+        assert {row["quantity"] for row in mine} >= {"share.directed", "largest.query", "ranks.softmax", "share.rank.context"}
+        assert ("share.forward" in {row["quantity"] for row in mine}) == (model != "pure-attention")

@@ -63,7 +63,7 @@ def test_a_claim_does_not_hold_on_rows_that_say_otherwise(claim: str, changed: d
 def test_models_of_the_same_seed_are_compared() -> None:
     (case,) = verdicts()["residual"].cases
     assert case.case == "tp9-residual over tp9-base"
-    assert case.mean == pytest.approx(0.05)
+    assert case.passing.mean == pytest.approx(0.05)
 
 
 def test_the_quick_form_reads_accuracy_and_epochs_of_each_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,5 +72,5 @@ def test_the_quick_form_reads_accuracy_and_epochs_of_each_model(tmp_path: Path, 
     assert not record["failed"]
     assert {row["preset"] for row in record["means"]} == {"mean", "simple", "tp9-positions", "tp9-cls"}
     assert all(row["mean"] == 1 for row in record["means"] if row["quantity"] == "epochs")
-    assert {claim["answer"] for claim in record["claims"]} == {"cannot be told"}
+    assert {claim["answer"] for claim in record["claims"]} <= {"cannot be told", "not run"}
     assert STUDIES["course-family"] is STUDY

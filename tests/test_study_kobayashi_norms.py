@@ -1,3 +1,4 @@
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import pytest
 from conoscope.studies import STUDIES
 from conoscope.studies.base import Published
 from conoscope.studies.judging import averaged, compared, judged
+from conoscope.studies.published.kobayashi_norms import BY_LAYER
 from conoscope.studies.published.kobayashi_reading import FITS, RANKS, _ranks
 from conoscope.studies.reproducing import Reproducing, reproduce
 
@@ -19,7 +21,7 @@ LIKE_BERT = {
     "cancel.cls": -0.34, "cancel.sep": -0.69, "cancel.stops": -0.25, "rho.norm": 0.75, "rho.norm.corpus": 0.6,
     "attn_w": 0.96, "attn_n": 0.85, "attnres_w": 0.48, "attnres_n": 0.22, "attnresln_n": 0.19,
 }  # fmt: skip
-"""Numbers for which every claim but that of depth holds."""
+"""Numbers for which every claim holds but those of layers."""
 
 
 def rows(numbers: dict[str, float], layers: tuple[float, ...] = (), model: str = "m") -> pd.DataFrame:
@@ -39,11 +41,50 @@ def answer(claim: str, found: pd.DataFrame) -> str:
     return judged(CLAIMS[claim], found).answer
 
 
-@pytest.mark.parametrize("claim", ["discounted", "beside-words", "short", "cancel-out", "frequency", "mixing"])
+@pytest.mark.parametrize("claim", ["discounted", "beside-words", "most", "short", "cancel-out", "frequency", "mixing"])
 def test_a_claim_holds_for_a_model_like_bert_and_not_for_its_opposite(claim: str) -> None:
     assert answer(claim, rows(LIKE_BERT, (0.2,))) == "holds"
-    opposite = {name: -value for name, value in LIKE_BERT.items()} | {"weight.other": 0.45, "share.other": 0.88}
+    opposite = {name: -value for name, value in LIKE_BERT.items()} | {"weight.other": 0.45, "share.other": 0.38}
     assert answer(claim, rows({**opposite, "length.other": -9.0}, (0.2,))) == "does not hold"
+
+
+CLARK = {name: figures for name, figures in BY_LAYER.items() if name.startswith("weight.")}
+
+
+def by_layer(figures: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Three seeds that differ a little, with a value for each layer."""
+    return pd.DataFrame(
+        [
+            {"model": "m", "quantity": name, "layer": float(layer), "value": value + seed * 1e-4 * (layer % 2), "seed": seed}
+            for name, values in figures.items()
+            for layer, value in enumerate(values, 1)
+            for seed in range(3)
+        ]
+    )
+
+
+def test_the_published_weights_peak_where_the_slides_say() -> None:
+    verdict = judged(CLAIMS["peaks"], by_layer(CLARK))
+    assert verdict.answer == "holds"
+    assert [case.case for case in verdict.cases] == ["m, cls, early", "m, sep, middle", "m, stops, late"]
+    early = sum(CLARK["weight.cls"][:4]) / 4 - sum(CLARK["weight.cls"][4:8]) / 4
+    assert verdict.cases[0].passing.mean == pytest.approx(early, abs=1e-3)
+
+
+def test_weights_do_not_peak_where_layers_are_the_other_way_round() -> None:
+    backward = by_layer({name: figures[::-1] for name, figures in CLARK.items()})
+    assert {case.case: case.passing.answer for case in judged(CLAIMS["peaks"], backward).cases} == {
+        "m, cls, early": "no",
+        "m, sep, middle": "yes",
+        "m, stops, late": "no",
+    }
+
+
+def test_six_layers_have_thirds_of_two_and_two_layers_have_none() -> None:
+    six = by_layer({"weight.cls": (0.3, 0.5, 0.1, 0.1, 0.2, 0.0)})
+    (case,) = judged(CLAIMS["peaks"], six).cases
+    assert case.passing.mean == pytest.approx(0.3, abs=1e-3)
+    assert judged(CLAIMS["peaks"], by_layer({"weight.cls": (0.3, 0.5)})).cases == []
 
 
 def test_a_discount_on_one_kind_alone_is_told_kind_by_kind() -> None:
@@ -62,7 +103,7 @@ def test_published_figures_are_those_of_the_sources() -> None:
     assert figures["rho.norm",] == (0.75, "S")
     assert figures["attnresln_n",] == (0.1875, "N")
     assert figures["attnresln_n", 12] == (0.11, "P")
-    assert figures["expansion", 3] == (0.632, "P")
+    assert figures["expansion", 3] == (0.632, "N")
     assert figures["cancel.sep",] == (-0.69, "R")
     assert figures["weight.sep", 9] == (0.575, "F")
     assert figures["weight.cls",][0] == pytest.approx(0.06625)
@@ -74,7 +115,11 @@ def test_a_figure_of_another_model_stands_beside_ours_unjudged_and_one_of_a_laye
                  Published({"quantity": "attnresln_n", "layer": 1}, 0.24, "P", model=BERT))  # fmt: skip
     both = pd.concat((rows({"attnresln_n": 0.24}, (0.3,), "MiniLM"), rows({"attnresln_n": 0.19}, (0.5,), BERT)))
     found = compared(averaged(both), published)
-    assert list(zip(found["model"], found["holds"], strict=True)) == [("MiniLM", f"of {BERT}"), (BERT, "yes"), (BERT, "no")]
+    assert list(zip(found["model"], found["holds"], strict=True)) == [
+        ("MiniLM", f"of {BERT}"),
+        (BERT, "not excluded"),
+        (BERT, "excluded"),
+    ]
     assert found["layer"].tolist()[2] == 1
 
 

@@ -11,18 +11,20 @@ from conoscope.studies.judging import Verdict, judged
 from conoscope.studies.published.many_classes import STUDY
 from conoscope.studies.reproducing import Reproducing, reproduce
 
-QUANTITIES = {"accuracy", "nearest cone", "largest cosine", "mean cosine", "simplex", "random", "effective rank"}
+QUANTITIES = {"accuracy", "nearest cone", "largest cosine", "mean cosine", "simplex", "random", "effective rank", "share used"}
 
 
-def verdicts(beyond: float = 0.02, each: float = 0.001, nearest: float = 0.95) -> dict[str, Verdict]:
-    """What the claims come to, where the largest cosine is so far beyond the simplex and grows a little with each class."""
+def verdicts(beyond: float = 0.02, each: float = 0.001, nearest: float = 0.95, used: float = 0.1) -> dict[str, Verdict]:
+    """What the claims come to, where the largest cosine is so far beyond the simplex and grows a little with each class, and so
+    does the share of dimensions in use."""
     rows = []
     for condition in STUDY.conditions:
         classes, width = condition.keys["classes"], condition.keys["width"]
         least, random = simplex(classes, width), random_largest(classes, width)
         for seed in range(3):
             found = {"accuracy": 0.95, "nearest cone": nearest, "largest cosine": least + beyond + each * classes,
-                     "mean cosine": least, "simplex": least, "random": random, "effective rank": 1.0}  # fmt: skip
+                     "mean cosine": least, "simplex": least, "random": random, "effective rank": 1.0,
+                     "share used": min(max(used + each * classes / 10, 0.01), 0.99)}  # fmt: skip
             rows += [
                 {**condition.keys, "seed": seed, "quantity": quantity, "value": value + 1e-5 * seed}
                 for quantity, value in found.items()
@@ -43,15 +45,15 @@ def test_claims_hold_on_rows_that_say_so() -> None:
 
 def test_directions_that_crowd_are_neither_apart_nor_near_a_simplex() -> None:
     crowded = verdicts(beyond=1.0, each=-0.005)
-    assert all(case.answer != "yes" for name in ("apart", "simplex") for case in crowded[name].cases)
-    assert any(case.answer == "no" for case in crowded["simplex"].cases)
+    assert all(case.over_all.answer != "yes" for name in ("apart", "simplex") for case in crowded[name].cases)
+    assert any(case.over_all.answer == "no" for case in crowded["simplex"].cases)
     assert crowded["grows"].answer != "holds"
     assert {case.case for case in crowded["apart"].cases} >= {"newsgroups, classes 20, width 64"}
     assert len(crowded["apart"].cases) == len([one for one in STUDY.conditions if one.keys["classes"] >= 20])
 
 
 def test_growth_is_from_one_number_of_classes_to_the_next_of_the_same_width() -> None:
-    cases = {case.case: case.mean for case in verdicts(each=0.001)["grows"].cases}
+    cases = {case.case: case.over_all.mean for case in verdicts(each=0.001)["grows"].cases}
     assert cases["width 64, classes 50 to 100"] == pytest.approx(0.05 + simplex(100, 64) - simplex(50, 64))
     assert cases["width 16, classes 20 to 100"] == pytest.approx(0.08)
     assert "width 16, classes 100 to 2" not in cases
@@ -60,6 +62,18 @@ def test_growth_is_from_one_number_of_classes_to_the_next_of_the_same_width() ->
 
 def test_a_cone_that_is_worse_than_the_model_is_not_enough() -> None:
     assert verdicts(nearest=0.90)["enough"].answer == "does not hold"
+
+
+def test_dimensions_are_unused_below_half_of_the_width_and_more_are_used_as_classes_grow() -> None:
+    assert verdicts(used=0.1)["unused"].answer == "holds"
+    assert verdicts(used=0.6)["unused"].answer == "does not hold"
+    assert verdicts(each=-0.001)["fills"].answer == "does not hold"
+    assert len(verdicts()["fills"].cases) == 7
+
+
+def test_ten_seeds_read_shuffled_batches() -> None:
+    assert STUDY.seeds == 10
+    assert {one.training.batches for one in STUDY.conditions if one.training is not None} == {"shuffled"}
 
 
 def test_the_quick_form_reads_cosines_beside_what_could_be(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""`conoscope list`: list the measures, maps, figures, corpora, presets or studies, a few lines each."""
+"""`conoscope list`: list the measures, maps, figures, corpora, presets, studies or claims, a few lines each."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from conoscope.commands.base import Command
+from conoscope.commands.base import Command, Unused
 from conoscope.common.errors import one_of
 from conoscope.common.options import options_of
 from conoscope.common.terminal import say
@@ -14,11 +14,34 @@ if TYPE_CHECKING:
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("what", choices=tuple(LISTED), help="what to list")
+    command.add_argument("what", choices=(*LISTED, CLAIMS), help="what to list")
+    command.add_argument("--records", metavar="FOLDER", help="claims: also give the verdicts of the records in this folder")
+    command.add_argument(
+        "--page", metavar="FILE", help="claims: also write a Markdown page, and the summary of a README.md beside it"
+    )
 
 
 def _run(args: Namespace) -> None:
-    say(LISTED[args.what]())
+    if args.what == CLAIMS:
+        _claims(args)
+    else:
+        say(LISTED[args.what]())
+
+
+def _unused(args: Namespace) -> Unused:
+    if args.what != CLAIMS:
+        yield ("records", "page"), f"for {args.what}"
+
+
+def _claims(args: Namespace) -> None:
+    from conoscope.studies.claims_page import claims_text, write_claims
+    from conoscope.studies.standing import records_in
+
+    records = {} if args.records is None else records_in(args.records)
+    written = [] if args.page is None else write_claims(records, args.page)
+    say(claims_text(records))
+    if written:
+        say(f"\nwritten: {', '.join(map(str, written))}")
 
 
 def _measures() -> str:
@@ -74,6 +97,8 @@ def _block(described: dict[str, Any]) -> str:
     return f"{described['measure']}\n  {described['what']}\n  {facts}{tables}"
 
 
+CLAIMS = "claims"
+"""What is listed with the verdicts of records."""
 LISTED: dict[str, Callable[[], str]] = {
     "measures": _measures,
     "maps": _maps,
@@ -85,8 +110,9 @@ LISTED: dict[str, Callable[[], str]] = {
 
 COMMAND = Command(
     name="list",
-    help="list the measures, maps, figures, corpora, presets or studies",
+    help="list the measures, maps, figures, corpora, presets, studies or claims",
     example="conoscope list measures",
     options=_options,
     run=_run,
+    unused=_unused,
 )

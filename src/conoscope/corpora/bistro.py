@@ -64,7 +64,7 @@ def _distinct(split: str, write: Writer, random: Random) -> Iterator[Draft]:
     seen: set[str] = set()
     while True:
         drafts = write(random)
-        if _split_of(drafts[0][0]) != split:
+        if split_of(drafts[0][0]) != split:
             continue
         before, after = _filler(random, words.OPENINGS), _filler(random, words.CLOSINGS)
         end = random.choice((".", ".", "!"))
@@ -75,7 +75,7 @@ def _distinct(split: str, write: Writer, random: Random) -> Iterator[Draft]:
             yield from complete
 
 
-def _split_of(marked: str) -> str:
+def split_of(marked: str) -> str:
     """The split of a sentence, by hash: three in five for training; twins share a split, for every seed."""
     bag = " ".join(sorted(word.strip(".,") for word in _plain(marked).split()))
     return ("train", "train", "train", "validation", "test")[stable_hash(bag) % 5]

@@ -19,7 +19,7 @@ def minmax(scores: Scores) -> Scores:
 
 
 def softmax_rescale(scores: Scores) -> Scores:
-    """A softmax over the sentence, then scaled to [0, 1] (Fosse et al. 2023)."""
+    """A softmax over the sentence, then scaled to [0, 1] (an option of the code of Fosse et al. 2023)."""
     shares = np.exp(scores - scores.max())
     return minmax(shares / shares.sum())
 

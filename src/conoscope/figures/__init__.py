@@ -5,6 +5,7 @@
 """
 
 from conoscope.figures import (
+    ablation,
     attention_maps,
     capacity,
     class_cosines,
@@ -17,6 +18,7 @@ from conoscope.figures import (
     lengths,
     mixing,
     nearest,
+    shown_heads,
     stream,
     studies,
     sweep,
@@ -35,7 +37,7 @@ ORDER = (
     "stream", "layer-turns", "kurtosis",
     "words", "plausibility", "faithfulness",
     "penalty-sweep",
-    "published-and-ours", "claims",
+    "narrow-cones", "heads-as-gates", "lengths-in-a-head", "published-and-ours", "claims",
 )  # fmt: skip
 """The figures as one reads them, question by question."""
 # Modules enter their figures as they are imported, by the alphabet.
@@ -47,6 +49,7 @@ __all__ = [
     "ORDER",
     "Figure",
     "Tables",
+    "ablation",
     "attention_maps",
     "capacity",
     "class_cosines",
@@ -61,6 +64,7 @@ __all__ = [
     "nearest",
     "positions",
     "save",
+    "shown_heads",
     "spec",
     "stream",
     "studies",

@@ -32,6 +32,14 @@ def attention_entropy(
     return (normalized(entropy_of(others / others.sum(-1, keepdim=True)), n - 1),)
 
 
+@quantity()
+def softmaxed_entropy(batch: Batch, classifying: Float[Tensor, "l b h t"]) -> Arrays:
+    """Entropy of [CLS]'s row after a second softmax, over a sentence's real tokens."""
+    shares = classifying.masked_fill(~batch.real[:, None], -torch.inf).softmax(-1)
+    found = normalized(entropy_of(shares), batch.length)
+    return (found.where(batch.cls[:, None] >= 0, torch.nan),)
+
+
 def of_classifying(batch: Batch, each: Float[Tensor, "l b h t"]) -> Float[Tensor, "l b h"]:
     """The values at the token that the classifier reads; NaN where there is none."""
     at = batch.cls[:, None, None]

@@ -8,7 +8,12 @@ from conoscope.studies.base import Study
 from conoscope.studies.published import (
     bonino_gates,
     course_family,
+    course_layers,
+    course_positions,
+    course_scale,
+    fosse_ablation,
     fosse_cones,
+    fosse_fine_tuning,
     fosse_table_1,
     fosse_table_2,
     kobayashi_norms,
@@ -16,6 +21,20 @@ from conoscope.studies.published import (
     plausibility,
 )
 
-ALL = (fosse_table_1, fosse_table_2, course_family, kobayashi_norms, fosse_cones, plausibility, bonino_gates, many_classes)
+ALL = (
+    fosse_table_1,
+    fosse_ablation,
+    fosse_table_2,
+    course_family,
+    course_layers,
+    course_positions,
+    course_scale,
+    kobayashi_norms,
+    fosse_cones,
+    fosse_fine_tuning,
+    plausibility,
+    bonino_gates,
+    many_classes,
+)
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in ALL}
 """Every study by name."""

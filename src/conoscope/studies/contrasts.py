@@ -37,8 +37,11 @@ def correlation(rows: "pd.DataFrame", one: str, other: str, over: Sequence[str],
 
 def cases(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
     """The rows with a column `case` that names their `by`; rows without a value are dropped."""
+    import pandas as pd
+
     names = [words(dict(zip(by, values, strict=True))) for values in frame[list(by)].itertuples(index=False, name=None)]
-    return frame.assign(case=names)[COLUMNS].dropna(subset="value")
+    # Without rows, names would be numbers, and a contrast could not add words to them.
+    return frame.assign(case=pd.Series(names, frame.index, dtype=object))[COLUMNS].dropna(subset="value")
 
 
 def words(keys: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from conoscope.corpora.base import digest_of
 from conoscope.explaining import Explaining, Judging, plausibility
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results.result import Result
+from conoscope.studies.added_words import with_added_words
 from conoscope.studies.base import NEW_BERT, Condition, Keys
 from conoscope.studies.checkpoints import new_bert, without_folders
 from conoscope.studies.rows import without
@@ -60,12 +61,13 @@ class Measured:
         """The result of measuring the model on its texts."""
         return measure(self.model, self.texts, measures, Options(device=self.place.device, **options))
 
-    def plausibility(self, *maps: str) -> pd.DataFrame:
+    def plausibility(self, *maps: str, normalize: str = "minmax") -> pd.DataFrame:
         """The table of how well maps agree with rationales; without rows if no text has a marked word."""
         if not any(any(example.rationale or ()) for example in self.texts):
             return pd.DataFrame(columns=["map", "metric", "average", "value"])
         options = Explaining(device=self.place.device, batch_size=64)
-        return plausibility(self.texts, self.model, maps, options=options, judging=Judging(resamples=0))["plausibility"]
+        judging = Judging(resamples=0, normalize=normalize)
+        return plausibility(self.texts, self.model, maps, options=options, judging=judging)["plausibility"]
 
 
 class Untrained(Measured):
@@ -103,17 +105,20 @@ class Made(Measured):
 
     @cached_property
     def settings(self) -> Training:
-        """The settings of the training: with seed, device, word vectors and, for a new BERT, its folder."""
+        """The settings of the training: with seed, device, word vectors and, for a BERT that is made here, its folder."""
         settings, place = self.condition.training, self.place
         if settings is None:
             raise ModelError(f"{self.condition.model} is taken as it is, and has no training")
         vectors = None if settings.vectors is None else source_of(str(settings.vectors), place.data_dir)
         chosen = replace(settings, seed=self.seed, device=place.device, vectors=vectors)
-        if chosen.checkpoint != NEW_BERT:
+        if chosen.checkpoint != NEW_BERT and not self.condition.added_words:
             return chosen
-        folder = self._new_folder()
-        new_bert(self._learned["train"], chosen, str(folder))
-        return replace(chosen, checkpoint=str(folder), layers=None, width=None, heads=None)
+        folder = str(self._new_folder())
+        if self.condition.added_words:
+            with_added_words(str(chosen.checkpoint), self._learned["train"], folder, chosen.seed)
+        else:
+            new_bert(self._learned["train"], chosen, folder)
+        return replace(chosen, checkpoint=folder, layers=None, width=None, heads=None)
 
     @cached_property
     def trained(self) -> Trained:
@@ -170,7 +175,7 @@ class Made(Measured):
     def facts(self) -> dict[str, Any]:
         """What a run is kept with: scores for the gate, if a model was trained, the configuration, digests of what it read."""
         scores = {"accuracy": self.accuracy(), "majority": self.majority()} if "trained" in vars(self) else {}
-        return {**scores, "setting": _setting(self.condition, self.place.limit), "source": self._digests()}
+        return {**scores, "setting": setting_of(self.condition, self.place.limit), "source": self._digests()}
 
     def _digests(self) -> Keys:
         """Digests of the texts by split, and of word vectors and checkpoint."""
@@ -201,10 +206,11 @@ class Made(Measured):
         return folder
 
 
-def _setting(condition: Condition, limit: int | None) -> dict[str, Any]:
+def setting_of(condition: Condition, limit: int | None) -> dict[str, Any]:
     """The configuration of a condition's runs: texts, and model or training without what differs between its runs."""
     training = None if condition.training is None else without(asdict(condition.training), OF_RUNS)
     texts = {"corpus": condition.corpus, "texts": condition.test, "balanced": condition.balanced, "parts": condition.parts}
+    texts |= {"added_words": True} if condition.added_words else {}
     return without_folders({**texts, "limit": limit, "model": condition.model, "training": training})
 
 

@@ -12,9 +12,17 @@ from conoscope.studies.base import TAGS
 from conoscope.studies.records import tables_of
 from conoscope.studies.rejudging import Record
 from conoscope.studies.reproducing import study_of
+from conoscope.studies.summaries import HEAD as CONTROLS
+from conoscope.studies.summaries import controls
 from conoscope.studies.telling import HEAD, case_cells, case_head, cells, gate_line, left_lines, mean_cells, on_all, unit
 
-DRAWN = {"claims": "The claims, case by case", "published-and-ours": "Published figures, and ours beside them"}
+DRAWN = {
+    "narrow-cones": "How narrow the cones of models are, and how often they are right",
+    "claims": "The claims, case by case",
+    "published-and-ours": "Published figures, and ours beside them",
+    "heads-as-gates": "The maps of the heads most like each gate",
+    "lengths-in-a-head": "How long the queries, keys and values of one head are",
+}
 """The figures of a page."""
 PER_CLASS = {"found": "found", "f1": "F1", "specificity": "specificity"}
 """Quantities shown for single classes, with their headings."""
@@ -37,7 +45,7 @@ def write_page(record: Record, path: str | Path) -> Path:
 
 def page_of(record: Record, figures: Iterable[str], stem: str) -> str:
     """The page as text: a pure function of the record and of the study's `meaning`."""
-    return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_classes(record), *_making(record), ""))
+    return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_more(record), *_making(record), ""))
 
 
 def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
@@ -73,6 +81,18 @@ def _published(record: Record) -> Iterator[str]:
         yield from (f"## Means over {unit(record)}", "")
         yield from _table(("", "ours", unit(record)), [mean_cells(row) for row in record["means"]])
     yield from ("## Where ours differs", "", *(f"- {sentence}" for sentence in record["differs"]), "")
+
+
+def _more(record: Record) -> Iterator[str]:
+    """What some studies have: SIM beside its controls, scores of single classes."""
+    yield from _controls(record)
+    yield from _classes(record)
+
+
+def _controls(record: Record) -> Iterator[str]:
+    if rows := controls(record):
+        yield from ("## SIM beside its controls", "", f"Means over {unit(record)}, layer by layer from the first on.", "")
+        yield from _table(CONTROLS, rows)
 
 
 def _classes(record: Record) -> Iterator[str]:

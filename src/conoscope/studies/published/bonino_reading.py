@@ -11,7 +11,11 @@ from jaxtyping import Int
 from conoscope.common.vocabulary import GATES, MIXED
 from conoscope.explaining import Explaining, explain
 from conoscope.explaining.records import Explanation
+from conoscope.measuring.pipeline import Options, measure
 from conoscope.studies.base import Row
+from conoscope.studies.made import holding
+from conoscope.studies.published.bonino_figures import HEAD, LAYER, figure_rows
+from conoscope.studies.published.bonino_ranks import largest, ranks
 from conoscope.studies.published.spike_domains import shares, variety
 from conoscope.training.scores import confusion, f1_of
 
@@ -24,17 +28,38 @@ if TYPE_CHECKING:
 READINGS = {"attention": "columns", "attention.cls": "attention:layer=last"}
 """Attention on a domain: from all tokens in all layers, and from the token that is classified from in the last layer."""
 
+ALL, CORRECT = "all", "correct"
+"""The texts of a reading: all, or those that are classified correctly."""
+BOTH = ("forward contextual", "backward contextual")
+"""The gates that figure 5 shows in one head."""
+FEWEST = 4
+"""Smallest number of texts that are read."""
+SCORES = "gates:examples=64"
+MEASURES = (SCORES, "cone_index", "vector_norms", "stream")
+
 
 def read(made: "Made") -> Iterator[Row]:
-    """All rows of one model."""
+    """All rows of one model: of all texts, and of those alone that it classifies correctly, as the paper reads it."""
     options = Explaining(device=made.place.device)
     explanations = list(explain(made.model, made.texts, list(READINGS.values()), options))
     yield from _answers(explanations, made.model.labels)
+    yield from _weights(made.measure("directionality")["directionality"])
+    yield from largest(made.model, LAYER, HEAD)
+    right = [one for one in explanations if one.predicted == one.example.label]
+    for name, some in ((ALL, explanations), (CORRECT, right)):
+        if len(some) >= FEWEST:
+            texts = holding(made.texts, [one.example for one in some])
+            result = measure(made.model, texts, MEASURES, Options(device=made.place.device))
+            yield from ({**row, "texts": name} for row in _readings(some, result))
+            if name == CORRECT:
+                yield from ({**row, "texts": name} for row in (*figure_rows(result, SCORES), *ranks(made.model, texts)))
+
+
+def _readings(explanations: Sequence[Explanation], result: "Result") -> Iterator[Row]:
     yield from _domains(explanations)
-    result = made.measure("gates:examples=64", "cone_index", "vector_norms", "directionality")
     yield from _gates(result)
     yield from _by_layer(result)
-    yield from _histogram(result["vector_norms.histogram"])
+    yield from _stream(result["stream"])
 
 
 def _answers(explanations: Sequence[Explanation], labels: Sequence[str]) -> Iterator[Row]:
@@ -87,20 +112,21 @@ def _domains(explanations: Sequence[Explanation]) -> Iterator[Row]:
 
 def _gates(result: "Result") -> Iterator[Row]:
     """The number of heads of each gate type, and the number of types that occur; a head may have several."""
-    counts = Counter(kind for name in result["gates.names:examples=64"]["gates"] for kind in str(name).split(" + "))
+    names = result[SCORES.replace("gates", "gates.names")]["gates"]
+    counts = Counter(kind for name in names for kind in str(name).split(" + "))
     yield from ({"quantity": "heads", "gate": kind, "value": counts[kind]} for kind in (*GATES, MIXED))
+    yield {
+        "quantity": "heads",
+        "gate": " and ".join(BOTH),
+        "value": sum(set(BOTH) <= set(str(name).split(" + ")) for name in names),
+    }
     yield {"quantity": "kinds", "value": sum(counts[kind] > 0 for kind in GATES)}
 
 
 def _by_layer(result: "Result") -> Iterator[Row]:
-    """Cone index / n at each stage; lengths; effective rank, rank and skew share of what a head computes. Means over heads."""
-    cones, norms, ranks = (result[name] for name in ("cone_index", "vector_norms", "directionality"))
-    of_heads = ranks[ranks["head"].notna()]
-    yield from _means(cones, "cone", {"": "share"})
-    yield from _means(norms, "norm", {"": "value", ".q05": "q05", ".q95": "q95"})
-    yield from _means(
-        of_heads, "rank", {".effective": "value", "": "rank", ".skew": "skew_share", ".symmetric": "rank_with_transpose"}
-    )
+    """Cone index / n at each stage, and lengths. Means over heads."""
+    yield from _means(result["cone_index"], "cone", {"": "share"})
+    yield from _means(result["vector_norms"], "norm", {"": "value", ".q05": "q05", ".q95": "q95"})
 
 
 def _means(frame: "pd.DataFrame", name: str, columns: dict[str, str]) -> Iterator[Row]:
@@ -110,9 +136,23 @@ def _means(frame: "pd.DataFrame", name: str, columns: dict[str, str]) -> Iterato
                 yield {"quantity": f"{name}.{row['site']}{suffix}", "layer": int(row["layer"]), "value": float(row[column])}
 
 
-def _histogram(frame: "pd.DataFrame") -> Iterator[Row]:
-    """Histograms of the lengths of queries, keys and values in the first layer: share per bin, mean over heads."""
-    first = frame[(frame["layer"] == 1) & frame["head"].notna()]
-    of_heads = first.groupby(["site", "low"])["value"].sum() / first["head"].nunique()
-    for _, row in of_heads.reset_index().iterrows():
-        yield {"quantity": f"histogram.{row['site']}", "low": round(float(row["low"]), 4), "value": float(row["value"])}
+def _stream(frame: "pd.DataFrame") -> Iterator[Row]:
+    """What each layer does to the stream: how far it turns it, and the shares of attention and of the feed-forward part."""
+    for _, row in frame.dropna(subset="value").iterrows():
+        yield {"quantity": f"stream.{row['what']}", "layer": int(row["layer"]), "value": float(row["value"])}
+    for name in ("attention_share", "forward_share"):
+        if len(shares_of := frame[frame["what"] == name]["value"].dropna()):
+            yield {"quantity": f"share.{name.removesuffix('_share')}", "value": float(shares_of.mean())}
+
+
+def _weights(frame: "pd.DataFrame") -> Iterator[Row]:
+    """Effective rank, rank and skew share of what a head computes, means over heads; over all layers, the share of heads in which
+    the sum of W_Q W_Kᵀ and its transpose has twice the rank, so that no direction is both that of a query and that of a key, and
+    the rank of the sum over heads as a share of the sum of ranks."""
+    of_heads, sums = frame[frame["head"].notna()], frame[frame["head"].isna()]
+    columns = {".effective": "value", "": "rank", ".skew": "skew_share", ".symmetric": "rank_with_transpose"}
+    yield from _means(of_heads, "rank", columns)
+    if len(maps := of_heads[of_heads["map"] == "query-key"]):
+        yield {"quantity": "share.directed", "value": float((maps["rank_with_transpose"] == 2 * maps["rank"]).mean())}
+    if len(sums := sums[sums["map"] == "query-key"]):
+        yield {"quantity": "share.rank.heads", "value": float((sums["rank"] / sums["heads_rank"]).mean())}
