@@ -447,6 +447,16 @@ def test_the_time_left_is_that_of_finished_runs_by_cost() -> None:
     assert [duration(seconds) for seconds in (7, 59, 61, 7500)] == ["7 s", "59 s", "1 min", "2 h 05 min"]
 
 
+def test_a_study_says_while_it_runs_how_long_it_will_take(
+    tmp_path: Path, counted: Reader, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("conoscope.common.terminal.EVERY", 0.0)
+    reproduce("counted", tmp_path, replace(ALONE, progress=True))
+    lines = capsys.readouterr().err.splitlines()
+    assert "made 3 of 10 runs in 0 s, about 0 s left" in lines
+    assert "made 10 of 10 runs in 0 s" in lines
+
+
 def test_word_vectors_of_ones_own_take_the_place_of_glove_and_are_named_without_their_folder(tmp_path: Path) -> None:
     condition = Condition({"layers": 1}, "bistro", Training(layers=1, vectors="glove-50", lift=12))
     own = tmp_path / "840B.txt"
