@@ -22,9 +22,16 @@ SIM = {
 """SIM of the last layer on which every claim holds."""
 
 
-def verdicts(seeds: int = SEEDS, accuracy: float = 0.62, rising: bool = True, **changed: float) -> dict[str, str]:
+def verdicts(
+    seeds: int = SEEDS, accuracy: float = 0.62, rising: bool = True, only: str | None = None, **changed: float
+) -> dict[str, str]:
     """What the claims come to, where conditions have these SIMs, or changed ones by the name of their constant."""
     sims = {**SIM, **{getattr(ablation, name): value for name, value in changed.items()}}
+    rows = [row for row in rows_of(sims, seeds, accuracy, rising) if only in (None, row["condition"])]
+    return {claim.name: judged(claim, pd.DataFrame(rows)).answer for claim in STUDY.claims}
+
+
+def rows_of(sims: dict[str, float], seeds: int, accuracy: float, rising: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for place, (condition, sim) in enumerate(sims.items()):
         for layers in (1, 5):
@@ -43,7 +50,7 @@ def verdicts(seeds: int = SEEDS, accuracy: float = 0.62, rising: bool = True, **
                      "value": 0.5 + 0.05 * (epoch if rising else -epoch)}
                     for epoch in range(EPOCHS)
                 ]  # fmt: skip
-    return {claim.name: judged(claim, pd.DataFrame(rows)).answer for claim in STUDY.claims}
+    return rows
 
 
 def test_each_condition_changes_one_thing_of_the_published_settings_or_of_the_narrow_ones() -> None:
@@ -102,6 +109,12 @@ def test_what_falls_by_epoch_does_not_rise_and_what_costs_accuracy_is_not_free()
     found = verdicts(rising=False, accuracy=0.55)
     assert found["by-epoch"] == found["free"] == "does not hold"
     assert verdicts(accuracy=0.61)["free"] == "holds"
+
+
+@pytest.mark.parametrize("condition", SETTINGS)
+def test_one_condition_alone_is_judged_against_its_own_beginning_and_nothing_else(condition: str) -> None:
+    found = verdicts(only=condition)
+    assert {name for name, answer in found.items() if answer != "cannot be told"} == {"learnt", "by-epoch"}
 
 
 def test_two_seeds_cannot_tell() -> None:

@@ -26,7 +26,7 @@ def deepening(corpus: str, layers: int, layer: int, quantity: str) -> float:
     return 0.2 if quantity.endswith("untrained") else 0.3 + 0.1 * (layer - 1)
 
 
-def table_1(sim: Sim = deepening, seeds: int = SEEDS) -> dict[str, Verdict]:
+def rows_of_table_1(sim: Sim, seeds: int) -> list[dict[str, Any]]:
     rows = [
         {"corpus": corpus, "layers": layers, "layer": layer, "quantity": quantity, "seed": seed,
          "value": sim(corpus, layers, layer, quantity) + wobble(seed, layers, layer, quantity)}
@@ -36,9 +36,12 @@ def table_1(sim: Sim = deepening, seeds: int = SEEDS) -> dict[str, Verdict]:
         for quantity in ("sim.key", "sim.value", "sim.hidden", "sim.key.untrained", "sim.value.untrained")
         for seed in range(seeds)
     ]  # fmt: skip
-    rows += [
-        {"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in ("accuracy", "sim.positions")
-    ]
+    more = ("accuracy", "sim.positions")
+    return [*rows, *({"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in more)]
+
+
+def table_1(sim: Sim = deepening, seeds: int = SEEDS) -> dict[str, Verdict]:
+    rows = rows_of_table_1(sim, seeds)
     return {claim.name: judged(claim, pd.DataFrame(rows)) for claim in fosse_table_1.STUDY.claims}
 
 
@@ -187,6 +190,22 @@ def test_a_claim_of_models_below_the_gate_is_not_judged_and_what_all_models_say_
     found = {claim.name: judged(claim, rows, passing) for claim in fosse_table_2.STUDY.claims}
     assert (found["keys-reverse"].answer, found["keys-reverse"].all_answer) == ("not judged", "holds")
     assert {verdict.answer for name, verdict in found.items() if name != "keys-reverse"} == {"holds"}
+
+
+@pytest.mark.parametrize("penalty", SHARP)
+def test_claims_of_table_2_have_no_case_where_one_weight_alone_was_run(penalty: float) -> None:
+    rows = pd.DataFrame([row for row in rows_of_table_2(published_way) if row["penalty"] == penalty])
+    found = {claim.name: judged(claim, rows).answer for claim in fosse_table_2.STUDY.claims}
+    alone = {"uniform"} if penalty == 0 else {"explanation-destroyed"} if penalty == 0.1 else set()
+    assert {name for name, answer in found.items() if answer != "cannot be told"} == alone
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_claims_of_table_1_are_judged_as_far_as_the_models_reach_that_were_run(layers: int) -> None:
+    kept = [row for row in rows_of_table_1(deepening, SEEDS) if row["layers"] == layers]
+    found = {claim.name: judged(claim, pd.DataFrame(kept)).answer for claim in fosse_table_1.STUDY.claims}
+    holding = {name for name, answer in found.items() if answer == "holds"}
+    assert holding == {1: {"learnt"}, 2: {"learnt", "deeper"}, 3: {"learnt", "deeper", "hierarchical"}}[layers]
 
 
 def test_each_published_entropy_stands_beside_both_entropies() -> None:
