@@ -46,7 +46,7 @@ OF_OPTIONS = [(kind, name) for kind in KINDS for name in numbers_of(kind)]
 
 @pytest.mark.parametrize(("kind", "name"), OF_OPTIONS, ids=lambda value: getattr(value, "__name__", value))
 def test_every_number_of_options_is_checked_when_they_are_made(kind: type, name: str) -> None:
-    whole = name not in ("learning_rate", "position_scale", "entropy_penalty", "rationale_penalty", "lagrange_penalty")
+    whole = name not in ("minutes", "learning_rate", "position_scale", "entropy_penalty", "rationale_penalty", "lagrange_penalty")
     least = LEAST.get(name, 1)
     wrong: list[Any] = [*NO_NUMBER, -1, least - 1, 10**400, *([0.5, 3.0] if whole else [])]
     for value in wrong:

@@ -2,13 +2,16 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from conoscope.studies.base import Claim, Published
+from conoscope.common.errors import MeasureError
+from conoscope.studies.base import BOUNDS, Claim, Published
 from conoscope.studies.contrasts import correlation, difference
-from conoscope.studies.judging import averaged, compared, interval, judged, t_quantile
+from conoscope.studies.intervals import Scale, interval, poisson, prediction, t_quantile
+from conoscope.studies.judging import Case, averaged, compared, judged
 from drawings import HOSTILE, drawn, is_drawable, rows_where
 
 
@@ -32,6 +35,64 @@ def test_an_interval_is_that_of_student_and_needs_three_seeds() -> None:
     assert interval(values[:2]) is None
 
 
+SHARES = [0.91, 0.99, 0.95, 0.97, 0.999]
+CORRELATIONS = [0.9, -0.2, 0.99, 0.7]
+
+
+def test_an_interval_of_shares_is_students_of_their_logits_and_stays_between_0_and_1() -> None:
+    low, high = stats.t.interval(0.95, 4, loc=special.logit(SHARES).mean(), scale=stats.sem(special.logit(SHARES)))
+    found = interval(SHARES, Scale((0, 1)))
+    assert found == pytest.approx((special.expit(low), special.expit(high)))
+    assert found is not None
+    assert 0 < found[0] < found[1] < 1
+    assert (plain := interval(SHARES)) is not None
+    assert plain[1] > 1
+
+
+def test_an_interval_of_correlations_is_students_of_fishers_z_and_stays_between_minus_1_and_1() -> None:
+    z = np.arctanh(CORRELATIONS)
+    expected = np.tanh(stats.t.interval(0.95, 3, loc=z.mean(), scale=stats.sem(z)))
+    assert interval(CORRELATIONS, Scale((-1, 1))) == pytest.approx(tuple(expected))
+    # Differences of cosines: the same, twice as wide.
+    doubled = interval([2 * value for value in CORRELATIONS], Scale((-2, 2)))
+    assert doubled == pytest.approx(tuple(2 * expected))
+
+
+def test_a_value_at_an_end_counts_as_half_a_text_away_from_it() -> None:
+    texts = 200
+    moved = special.logit([1 - 0.5 / texts, 0.98, 0.99])
+    low, high = special.expit(stats.t.interval(0.95, 2, loc=moved.mean(), scale=stats.sem(moved)))
+    assert interval([1.0, 0.98, 0.99], Scale((0, 1), texts)) == pytest.approx((low, high))
+    assert interval([1.0, 1.0, 1.0], Scale((0, 1), texts)) == pytest.approx((1 - 0.5 / texts, 1.0))
+    assert interval([-1.0, -1.0, -1.0], Scale((-1, 1), texts)) == pytest.approx((-1.0, -1 + 1 / texts))
+
+
+def test_a_value_outside_its_range_is_refused() -> None:
+    with pytest.raises(MeasureError, match="the claim c: 1.5 is outside the range from 0 to 1"):
+        judged(Claim("c", "…", lambda _: rows(0.4, 1.5, 0.2, case="a"), within=(0, 1)), rows(1))
+    assert interval([1 + 1e-9, 0.9, 0.8], Scale((0, 1)))
+
+
+@pytest.mark.parametrize("counts", [[3, 5, 4], [0, 0, 0, 0], [120, 98, 110, 101, 95]])
+def test_an_interval_of_counts_is_the_exact_one_of_poisson(counts: list[float]) -> None:
+    low, high = poisson(counts)
+    total = sum(counts)
+    # By definition: at either end, so many or so few are seen in 2.5 % of all cases.
+    assert stats.poisson.cdf(total, high * len(counts)) == pytest.approx(0.025)
+    if total:
+        assert stats.poisson.sf(total - 1, low * len(counts)) == pytest.approx(0.025)
+    else:
+        assert low == 0
+    assert interval(counts, counts=True) == (low, high)
+    assert interval(counts[:2], counts=True) is None
+
+
+@pytest.mark.parametrize("values", [[1, 2, -3], [0.5, 1, 2]])
+def test_what_is_no_count_is_refused(values: list[float]) -> None:
+    with pytest.raises(MeasureError, match="has values that are no counts"):
+        poisson(values)
+
+
 def test_means_are_over_seeds_and_of_nothing_else() -> None:
     found = averaged(pd.concat([rows(1, 2, 3, quantity="a", layer=1.0), rows(5, 7, quantity="b")], ignore_index=True))
     assert found[["quantity", "mean", "n"]].values.tolist() == [["a", 2.0, 3], ["b", 6.0, 2]]
@@ -39,18 +100,37 @@ def test_means_are_over_seeds_and_of_nothing_else() -> None:
     assert found["values"][1] == {"0": 5.0, "1": 7.0}
 
 
-def test_a_published_figure_holds_where_a_further_run_of_ours_could_lie() -> None:
+def test_a_published_figure_is_excluded_where_no_further_run_of_ours_could_lie() -> None:
     means = averaged(rows(0.4, 0.5, 0.6, quantity="a"))
     reach = 4.303 * 0.1 * math.sqrt(4 / 3)
-    within = {0.5 + reach - 1e-3: "yes", 0.5 + reach + 1e-3: "no", 0.5 - reach + 1e-3: "yes"}
+    within = {0.5 + reach - 1e-3: "not excluded", 0.5 + reach + 1e-3: "excluded", 0.5 - reach + 1e-3: "not excluded"}
     found = compared(means, [Published({"quantity": "a"}, value, "N") for value in within])
     assert found["holds"].tolist() == list(within.values())
+    assert found["half"].tolist() == pytest.approx([reach] * 3, abs=1e-4)
     wide = compared(means, [Published({"quantity": "a"}, 0.5 + reach + 0.01, "F", tolerance=0.02)])
-    assert wide["holds"].tolist() == ["yes"]
+    assert wide["holds"].tolist() == ["not excluded"]
+    assert wide["half"].tolist() == pytest.approx([reach + 0.02], abs=1e-4)
     assert compared(averaged(rows(0.4, 0.5, quantity="a")), [Published({"quantity": "a"}, 0.4, "N")])["holds"].tolist() == [
         "too few seeds"
     ]
     assert compared(means, [Published({"quantity": "b"}, 0.5, "N"), Published({"depth": 1}, 0.5, "N")]).empty
+
+
+def test_the_range_of_a_further_run_is_on_the_scale_of_the_quantity() -> None:
+    z = np.arctanh(CORRELATIONS)
+    reach = t_quantile(3) * z.std(ddof=1) * math.sqrt(5 / 4)
+    expected = np.tanh([z.mean() - reach, z.mean() + reach])
+    assert prediction(CORRELATIONS, Scale((-1, 1))) == pytest.approx(tuple(expected))
+    found = compared(averaged(rows(*CORRELATIONS, quantity="sim.key")), [Published({"quantity": "sim.key"}, 0.9999, "N")])
+    assert found[["low", "high"]].values[0] == pytest.approx(expected)
+    assert found["holds"].tolist() == ["excluded" if expected[1] < 0.9999 else "not excluded"]
+    assert all(low < high for low, high in BOUNDS.values())
+
+
+def test_a_published_figure_at_the_end_of_its_range_is_not_excluded_by_runs_there() -> None:
+    means = averaged(rows(1.0, 1.0, 0.999, quantity="accuracy"))
+    found = compared(means, [Published({"quantity": "accuracy"}, value, "N") for value in (1.0, 0.5)], texts=1000)
+    assert found["holds"].tolist() == ["not excluded", "excluded"]
 
 
 @pytest.mark.parametrize(
@@ -70,12 +150,55 @@ def test_a_published_figure_holds_where_a_further_run_of_ours_could_lie() -> Non
 def test_a_claim_holds_where_its_interval_lies_above_the_bound(cases: dict[str, list[float]], answer: str) -> None:
     frame = pd.concat([pd.DataFrame(columns=["case", "seed", "value"]), *(rows(*v, case=k) for k, v in cases.items())])
     frame = frame.astype({"value": float})
-    assert judged(Claim("c", "…", lambda _: frame), pd.DataFrame()).answer == answer
+    verdict = judged(Claim("c", "…", lambda _: frame), rows(1))
+    assert (verdict.answer, verdict.all_answer) == (answer, answer)
 
 
 def test_a_case_says_in_how_many_seeds_it_lies_above_the_bound() -> None:
-    (case,) = judged(Claim("c", "…", lambda _: rows(0.4, 0.6, 0.7, case="a"), above=0.5), pd.DataFrame()).cases
-    assert (case.above, case.seeds, case.answer) == (2, 3, "unclear")
+    (case,) = judged(Claim("c", "…", lambda _: rows(0.4, 0.6, 0.7, case="a"), above=0.5), rows(1)).cases
+    assert (case.passing.above, case.passing.seeds, case.passing.answer) == (2, 3, "unclear")
+
+
+def gated(values: list[float], passing: list[int], **of_claim: bool) -> tuple[Case, str, str]:
+    every = rows(*values, case="a")
+    claim = Claim("c", "…", lambda frame: frame, **of_claim)
+    verdict = judged(claim, every, every[every["seed"].isin(passing)])
+    return verdict.cases[0], verdict.answer, verdict.all_answer
+
+
+def test_a_claim_is_judged_on_runs_that_pass_the_gate_and_again_on_all() -> None:
+    case, answer, all_answer = gated([1.0, 1.1, 0.9, -9.0], [0, 1, 2])
+    assert (answer, all_answer) == ("holds", "unclear")
+    assert (case.gated, case.passing.seeds, case.over_all.seeds) == (1, 3, 4)
+    assert case.passing.mean == pytest.approx(1.0)
+    assert case.over_all.mean == pytest.approx(-1.5)
+
+
+@pytest.mark.parametrize("passing", [[], [1], [0, 2]])
+def test_a_claim_about_models_of_which_less_than_three_pass_the_gate_is_not_judged(passing: list[int]) -> None:
+    case, answer, all_answer = gated([1.0, 1.1, 0.9, 1.2], passing)
+    assert (answer, all_answer, case.gated) == ("not judged", "holds", 4 - len(passing))
+    assert (case.passing.low, case.passing.high) == (None, None)
+    assert (case.passing.mean is None) == (not passing)
+
+
+def test_a_claim_about_accuracy_can_be_judged_on_all_runs_alone() -> None:
+    case, answer, all_answer = gated([1.0, 1.1, 0.9, 1.2], [], gated=False)
+    assert (answer, all_answer, case.gated) == ("holds", "holds", 0)
+
+
+def test_cases_that_are_not_judged_are_counted_in_the_verdict() -> None:
+    every = pd.concat([rows(1, 1.1, 0.9, case="a"), rows(1, 1.1, 0.9, case="b")])
+    assert (
+        judged(Claim("c", "…", lambda f: f), every, every[every["case"] == "a"]).answer == "holds in 1 of 2 cases, 1 not judged"
+    )
+    other = judged(Claim("c", "…", lambda f: f, above=2), every, every[every["case"] == "a"])
+    assert other.answer == "does not hold, 1 not judged"
+
+
+def test_a_claim_whose_rows_are_lacking_has_no_case() -> None:
+    assert judged(Claim("c", "…", lambda frame: frame[["nothing"]]), rows(1, 2, 3)).cases == []
+    assert judged(Claim("c", "…", lambda frame: frame[["nothing"]]), rows()).cases == []
 
 
 def test_a_difference_pairs_seeds_and_leaves_out_what_has_no_partner() -> None:
@@ -99,7 +222,7 @@ def test_a_correlation_is_spearmans_of_each_seed() -> None:
 
 
 def published(what: str = "w", **more: object) -> pd.DataFrame:
-    numbers = {"published": 0.5, "ours": 0.6, "sd": 0.1, "n": 5, "holds": "yes"}
+    numbers = {"published": 0.5, "ours": 0.6, "sd": 0.1, "n": 5, "holds": "not excluded"}
     return pd.DataFrame([{"what": what, "corpus": "x", "quantity": "sim.key", **numbers, **more}])
 
 
@@ -122,6 +245,16 @@ def test_claims_are_drawn_with_their_intervals_and_their_bound() -> None:
     (row,) = rows_where(chart, case="a")
     assert (row["mean"], row["low"], row["high"], row["bound"]) == (0.2, 0.1, 0.3, 0.0)
     assert rows_where(chart, case="b")[0]["low"] is None
+    assert is_drawable(chart)
+
+
+def test_gated_runs_are_counted_beside_the_case_and_all_runs_are_drawn_in_grey() -> None:
+    every = {"all_mean": -0.1, "all_low": -0.5, "all_high": 0.3, "all_answer": "unclear"}
+    lost = case("b", mean=None, low=None, high=None, answer="not judged", gated=4, **every)
+    chart = drawn("claims", study__claims=pd.DataFrame([case(gated=0, **every), lost]))
+    (row,) = rows_where(chart, case="b (4 gated)")
+    assert (row["mean"], row["all_mean"], row["answer"]) == (None, -0.1, "not judged")
+    assert rows_where(chart, case="a")
     assert is_drawable(chart)
 
 

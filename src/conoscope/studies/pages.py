@@ -66,8 +66,8 @@ def _published(record: Record) -> Iterator[str]:
         tags = sorted({row["tag"] for row in record["published"]})
         known = "; ".join(f"[{tag}] {TAGS[tag]}" for tag in tags)
         yield f"Ours is mean ± standard deviation over {unit(record)}. A published figure, mostly a single run, is excluded where"
-        yield "it lies outside the range of 95 of 100 single runs of ours. Half the width of that range is beside it: the wider it"
-        yield f'is, the less "not excluded" says. {known}.'
+        yield "it lies outside the range of 95 of 100 single runs of ours. Half the width of that range is beside it: the wider"
+        yield f'it is, the less "not excluded" says. {known}.'
         yield ""
     else:
         yield from (f"## Means over {unit(record)}", "")
