@@ -68,7 +68,7 @@ def test_a_value_at_an_end_counts_as_half_a_text_away_from_it() -> None:
 
 
 def test_a_value_outside_its_range_is_refused() -> None:
-    with pytest.raises(MeasureError, match="the claim c: 1.5 is outside the range from 0 to 1"):
+    with pytest.raises(MeasureError, match=r"the claim c: 1\.5 is outside the range from 0 to 1"):
         judged(Claim("c", "…", lambda _: rows(0.4, 1.5, 0.2, case="a"), within=(0, 1)), rows(1))
     assert interval([1 + 1e-9, 0.9, 0.8], Scale((0, 1)))
 

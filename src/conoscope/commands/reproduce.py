@@ -20,7 +20,9 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("--seeds", type=positive, metavar="N", help="number of seeds for each model; default set by the study")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    command.add_argument("--jobs", type=positive, metavar="N", help="number of parallel runs; default the number of cores")
+    command.add_argument(
+        "--jobs", type=positive, metavar="N", help="number of parallel runs; default the number of cores, 1 with --quick"
+    )
     command.add_argument(
         "--quick", action="store_true", help="run at a tiny size to test the code; use bistro if data are missing"
     )

@@ -85,11 +85,12 @@ class Condition:
 
     The run sets seed and device of `training`. In it, `vectors="glove"` stands for GloVe 6B 100d, and `"glove-50"` for 50d with
     all words, wherever they are, or for the vectors that the user names instead; `checkpoint="minilm"`, like `model="minilm"`,
-    for all-MiniLM-L6-v2 or the model that the user names instead; and `checkpoint="bert"` for an untrained BERT. Without
-    `training`, `model` is used unchanged, and each seed reads another part of the texts (of `parts` in all). `texts` is by default the
-    corpus's test split; `balanced` = n takes the first n // C texts of each of the C classes. With `trace`, the model is measured
-    at each epoch of its training (`Made.trace`). With `added_words`, the words of the training texts are added to those of the
-    checkpoint. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
+    for all-MiniLM-L6-v2 or the model that the user names instead; and `checkpoint="bert"` for an untrained BERT.
+
+    Without `training`, `model` is used unchanged, and each seed reads another part of the texts (of `parts` in all). `texts` is
+    by default the corpus's test split; `balanced` = n takes the first n // C texts of each of the C classes. With `trace`, the
+    model is measured at each epoch of its training (`Made.trace`). With `added_words`, the words of the training texts are added to
+    those of the checkpoint. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
     """
 
     keys: Keys

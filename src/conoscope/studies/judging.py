@@ -129,7 +129,8 @@ def contrasted(claim: Claim, rows: pd.DataFrame) -> pd.DataFrame:
     none = pd.DataFrame(columns=COLUMNS)
     try:
         return none if rows.empty else claim.contrast(rows)
-    except LookupError:
+    except (LookupError, ValueError):
+        # Columns that are not there, or nothing to join.
         return none
 
 

@@ -9,7 +9,7 @@ from conoscope.studies import STUDIES
 from conoscope.studies.base import Condition, Study
 from conoscope.studies.checkpoints import keys_with
 from conoscope.studies.judging import Verdict, compared, judged
-from conoscope.studies.rows import keys_of_run, plain, records_of, rows_of
+from conoscope.studies.rows import keys_of_run, plain, records_of, rows_of, without
 
 Record = dict[str, Any]
 """The results of a study, as written to record.json."""
@@ -48,7 +48,7 @@ def is_gated(run: Mapping[str, Any], gate: float) -> bool:
 def _described(run: Record, study: Study | None, record: Record) -> Record:
     """The run with its keys apart, and with the number of parts if it reads one of them, as in present records."""
     keys = keys_of_run(run)
-    facts = run if "keys" in run else {name: value for name, value in run.items() if name not in keys}
+    facts = without(run, ("keys", "gated") if "keys" in run else keys)
     parts = [
         condition.parts
         for condition in (study.conditions if study else ())

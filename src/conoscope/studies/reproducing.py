@@ -24,7 +24,8 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True)
 class Reproducing:
-    """Options of a reproduction; `seeds` defaults to the number that the study sets, `jobs` to the number of cores.
+    """Options of a reproduction; `seeds` defaults to the number that the study sets, `jobs` to the number of cores,
+    or to one for the quick form.
 
     `model` is the checkpoint to fine-tune, or to use unchanged, in place of MiniLM; `vectors` are word vectors in place of GloVe.
     `records`: records whose runs count as done. `only`: conditions to run, as in ("corpus=hatexplain", "layers=5"): of the same
@@ -82,7 +83,9 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     for record in records:
         adopt(jobs, record)
     todo = [job for job in jobs if job.condition in wanted]
-    failed = run_all(todo, chosen.jobs or cpu_count() or 1, chosen.progress, chosen.minutes)
+    # Starting processes takes longer than the runs of a quick form.
+    processes = chosen.jobs or (1 if chosen.quick else cpu_count()) or 1
+    failed = run_all(todo, processes, chosen.progress, chosen.minutes)
     runs = [rows for job in jobs if (rows := kept(job)) is not None]
     record = recorded(study, runs, failed, _how(chosen, seeds))
     write_record(where, record)

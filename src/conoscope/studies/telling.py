@@ -79,7 +79,9 @@ def on_all(record: Record, claim: Mapping[str, Any]) -> str:
 def gate_line(record: Record) -> str:
     """Which runs claims are judged on, and how many are left out, in which conditions."""
     if record["gate"] is None:
-        return "Claims are judged on all runs: these have no accuracy to compare with the share of the largest class."
+        scored = any("majority" in run for run in record["runs"])
+        why = "" if scored else ": these have no accuracy to compare with the share of the largest class"
+        return f"Claims are judged on all runs{why}."
     known = [run for run in record["runs"] if "gated" in run]
     gated = Counter(words(run["keys"]) for run in known if run["gated"])
     which = f": {'; '.join(f'{keys} ({count})' for keys, count in gated.items())}" if gated else ""
