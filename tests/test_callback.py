@@ -39,6 +39,7 @@ def test_it_looks_every_so_many_steps_and_changes_nothing(tmp_path: Path) -> Non
     watched, watch, trainer = trained(tmp_path / "watched", watched=True)
     assert all(torch.equal(plain[name], watched[name]) for name in plain)
     assert [row["step"] for row in watch.rows] == [0, 4, 8]
+    assert [row["epoch"] for row in watch.rows] == [0.0, 1.0, 2.0]
     assert {"sim_key_1", "sim_value_2", "entropy_1", "separation_2"} <= watch.rows[0].keys()
     assert any("sim_value_1" in entry for entry in trainer.state.log_history)
     assert trainer.model.training

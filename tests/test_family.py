@@ -1,6 +1,8 @@
 """The family of self-attention classifiers: each member by its formula, and the faults that students make."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.recorder import traces_of, verify
 from conoscope.common.errors import ModelError
 from conoscope.models.family import CHOICES, PRESETS, SelfAttentionForSequenceClassification, preset
-from conoscope.models.layers import SelfAttentionLayer
+from conoscope.models.layers import SelfAttentionLayer, sinusoids
 
 logging.set_verbosity_error()
 WIDTH = 12
@@ -84,8 +86,9 @@ def naive_logits(of: SelfAttentionForSequenceClassification, ids: Tensor) -> Ten
     """One text, without a pad, as the sheet has it."""
     config, x = of.config, of.embedding.weight[ids]
     if config.positions == "sinusoidal":
-        x = x + torch.tensor([[math.sin(i / 10000 ** (h / WIDTH)) if h % 2 == 0 else math.cos(i / 10000 ** ((h - 1) / WIDTH))
-                               for h in range(WIDTH)] for i in range(len(ids))], dtype=x.dtype)  # fmt: skip
+        table = [[math.sin(i / 10000 ** (h / WIDTH)) if h % 2 == 0 else math.cos(i / 10000 ** ((h - 1) / WIDTH))
+                  for h in range(WIDTH)] for i in range(len(ids))]  # fmt: skip
+        x = x + config.position_scale * torch.tensor(table, dtype=x.dtype)
     elif config.positions == "learned":
         x = x + of.position.weight[: len(ids)]
     for layer in of.layers:
@@ -106,6 +109,7 @@ VARIANTS = [
     *({"name": name} for name in PRESETS),
     *({"residual": residual, "feed": feed} for residual in CHOICES["residual"] for feed in CHOICES["feed"]),
     *({"positions": positions, "num_attention_heads": 2} for positions in CHOICES["positions"]),
+    {"position_scale": 3**0.5, "num_hidden_layers": 2},
     {"positions": "relative", "window": 2, "num_hidden_layers": 2},
     {"output_projection": False, "num_attention_heads": 3, "pool": "mean"},
 ]
@@ -185,6 +189,26 @@ def test_learned_positions_end_somewhere_and_a_model_says_where() -> None:
     assert model(positions="learned").config.max_position_embeddings == 512
     assert model(positions="learned", max_position_embeddings=30).position.num_embeddings == 30
     assert model(positions="sinusoidal").config.max_position_embeddings is None
+
+
+def test_the_scale_multiplies_the_sinusoids_and_nothing_else() -> None:
+    ids = batch((7,)).inputs["input_ids"]
+    states = {scale: traces_of(model(position_scale=scale), batch((7,)))[1].input[0] for scale in (1.0, 3**0.5)}
+    embedded = model().embedding(ids)[0].detach()
+    table = sinusoids(7, WIDTH, like=embedded)
+    for scale, state in states.items():
+        torch.testing.assert_close(state - embedded, scale * table, rtol=1e-12, atol=1e-12)
+    plain, none = model(position_scale=3**0.5, positions="learned"), model(positions="learned")
+    assert torch.equal(logits(plain, batch()), logits(none, batch()))
+
+
+def test_configurations_saved_before_there_was_a_scale_load_and_are_still_saved_so(tmp_path: Path) -> None:
+    model().save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert "position_scale" not in saved
+    assert SelfAttentionForSequenceClassification.from_pretrained(tmp_path).config.position_scale == 1.0
+    model(position_scale=0.5).save_pretrained(tmp_path)
+    assert SelfAttentionForSequenceClassification.from_pretrained(tmp_path).config.position_scale == 0.5
 
 
 @pytest.mark.parametrize("option", CHOICES)

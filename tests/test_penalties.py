@@ -2,17 +2,23 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from architectures import tiny
 from conoscope.common.errors import CaptureError, ModelError
+from conoscope.corpora import Corpus, Example
 from conoscope.training.attention_weights import BACKEND, collected
+from conoscope.training.building import untrained
+from conoscope.training.encoding import Collator, Encoded
+from conoscope.training.penalised_trainer import PenalisedTrainer
 from conoscope.training.penalties import Marks, Penalties, normalized_entropy, penalty
+from conoscope.training.settings import Training
 
 LENGTHS = (6, 4, 1)
 
@@ -56,6 +62,65 @@ def test_all_rows_of_some_layers() -> None:
     expected = [naive_entropy(maps[layer][b].mean(0)[i], n) for layer in (1, 2) for b, n in enumerate(LENGTHS) for i in range(n)]
     ours = penalty(maps, marks(), Penalties(entropy=1.0, rows="all", layers=(2, 3)))
     assert ours.item() == pytest.approx(sum(expected) / len(expected), rel=1e-12)
+
+
+def test_the_summed_penalty_is_the_sum_in_nats_over_a_padded_batch() -> None:
+    _, maps = random_maps()
+    nats = [naive_entropy(maps[0][b].mean(0)[0], n) * math.log(max(n, 2)) for b, n in enumerate(LENGTHS)]
+    chosen = Penalties(entropy=0.25, unit="summed")
+    assert penalty(maps, marks(), chosen).item() == pytest.approx(0.25 * sum(nats), rel=1e-12)
+    parts = []
+    for b, n in enumerate(LENGTHS):
+        known = marks()
+        alone = Marks(known.real[b : b + 1, :n], known.content[b : b + 1, :n], known.cls[b : b + 1], known.marked[b : b + 1, :n])
+        parts.append(penalty([m[b : b + 1, :, :n, :n] for m in maps], alone, chosen).item())
+    assert penalty(maps, marks(), chosen).item() == pytest.approx(sum(parts), rel=1e-12)
+
+
+def test_the_summed_penalty_of_all_rows_is_the_sum_over_real_rows_of_layers() -> None:
+    _, maps = random_maps(layers=3)
+    nats = [
+        naive_entropy(maps[layer][b].mean(0)[i], n) * math.log(max(n, 2))
+        for layer in (1, 2)
+        for b, n in enumerate(LENGTHS)
+        for i in range(n)
+    ]
+    ours = penalty(maps, marks(), Penalties(entropy=1.0, rows="all", layers=(2, 3), unit="summed"))
+    assert ours.item() == pytest.approx(sum(nats), rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", ["cls", "all", "columns"])
+def test_on_texts_of_one_length_the_two_units_differ_by_their_number_and_its_logarithm(rows: str) -> None:
+    known = marks((6, 6))
+    _, maps = random_maps(given=known)
+    mean, summed = (penalty(maps, known, Penalties(entropy=1.0, rows=rows, unit=unit)).item() for unit in ("sentence", "summed"))
+    shares = int(known.content[0].sum()) if rows == "columns" else 6
+    assert summed == pytest.approx(2 * mean * math.log(shares) * (6 if rows == "all" else 1), rel=1e-12)
+
+
+def test_the_unit_is_of_the_entropy_alone() -> None:
+    _, maps = random_maps()
+    for kind in ("rationale", "lagrange"):
+        one, other = (penalty(maps, marks(), Penalties(unit=unit, **{kind: 1.0})).item() for unit in ("sentence", "summed"))
+        assert one == other
+
+
+@pytest.mark.parametrize("unit", ["sentence", "summed"])
+def test_a_batch_run_in_groups_of_equal_length_has_the_loss_of_the_padded_batch(unit: str, tmp_path: Path) -> None:
+    texts = [Example("soup " * (1 + n % 5), ("good", "bad")[n % 2]) for n in range(13)]
+    corpus = Corpus.of(texts)
+    loaded = untrained(corpus, Training(layers=2, width=16, positions="learned", special="random", device="cpu"))
+    rows = Encoded(corpus, {"good": 0, "bad": 1}, loaded.tokenizer, 64, marks=True)
+    batch = Collator(loaded.tokenizer)([rows[n] for n in range(13)])
+    loaded.module.set_attn_implementation(BACKEND)
+    losses = []
+    for side in ("right", None):
+        trainer = PenalisedTrainer(
+            loaded.module, TrainingArguments(str(tmp_path), use_cpu=True, report_to="none"), penalties=Penalties(2.0, unit=unit),
+            tokenizer=loaded.tokenizer, reading=replace(loaded.reading, side=side),
+        )  # fmt: skip
+        losses.append(trainer.compute_loss(loaded.module, dict(batch)).item())
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
 def test_the_aggregate_of_bert_is_a_softmax_of_sums_of_columns_among_content_tokens() -> None:
@@ -180,6 +245,7 @@ def test_the_gradient_is_finite_where_a_weight_is_zero() -> None:
         ({"layers": (1, 3)}, "no layers 1..3 to penalise in a model of 2; count from 1"),
         ({"layers": (0, 1)}, "no layers 0..1 to penalise"),
         ({"rows": "some"}, "no rows 'some' of a penalty; known: all, cls, columns"),
+        ({"unit": "bits"}, "no unit 'bits' of a penalty; known: sentence, summed"),
         ({"scale": "big"}, "no scale 'big' of a penalty; known: minmax, raw, sigmoid"),
     ],
 )

@@ -275,11 +275,11 @@ class Stop(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.1])
+@pytest.mark.parametrize(("penalty", "batches"), [(0.0, "grouped"), (0.1, "grouped"), (0.0, "shuffled")])
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
-    splits: dict[str, Corpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penalty: float
+    splits: dict[str, Corpus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, penalty: float, batches: str
 ) -> None:
-    settings = replace(QUICK, epochs=5, patience=5, entropy_penalty=penalty)
+    settings = replace(QUICK, epochs=5, patience=5, entropy_penalty=penalty, batches=batches)
     whole = load_model(train(splits, tmp_path / "whole", settings).folder).digest()
     with monkeypatch.context() as patched:
         patched.setattr("conoscope.training.trainer._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])

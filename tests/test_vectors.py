@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from conoscope import load_vectors
 from conoscope.common.errors import DataError
+from conoscope.corpora.word_vectors import CHUNK, lifted, lifting
 
 TEXT = "the 0.5 -1 2e-1\nsoup 1 2 3\n. . . 7 8 9\nsoup 4 5 6\nwürze 0 0 1"
 EXPECTED = [[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2]]
@@ -104,6 +105,58 @@ def test_sources_that_are_not_there_are_told(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"no zip")
     with pytest.raises(DataError, match=r"bad.zip cannot be read"):
         load_vectors(tmp_path / "bad.zip")
+
+
+# Lifted vectors
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(np.float32, 1e-6), (np.float64, 1e-12)])
+@pytest.mark.parametrize(("width", "wider"), [(50, 300), (100, 300), (1, 2), (7, 8)])
+def test_lifting_keeps_lengths_and_cosines(dtype: type, close: float, width: int, wider: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, width), scale=3).astype(dtype)
+    wide = lifted(rows, wider)
+    assert wide.shape == (60, wider)
+    assert wide.dtype == dtype
+    lengths, widened = (np.linalg.norm(x.astype(np.float64), axis=1) for x in (rows, wide))
+    np.testing.assert_allclose(widened, lengths, rtol=close)
+    cosines = [(x.astype(np.float64) / norm[:, None]) for x, norm in ((rows, lengths), (wide, widened))]
+    np.testing.assert_allclose(cosines[1] @ cosines[1].T, cosines[0] @ cosines[0].T, atol=close)
+
+
+def test_zero_rows_stay_zero_and_found_words_stay_found(tmp_path: Path) -> None:
+    vectors = load_vectors(sources(tmp_path)["v.txt"], ["soup", "spoon", "the"])
+    wide = vectors.lifted(9)
+    assert not wide.matrix[1].any()
+    assert wide.matrix[0].any()
+    assert wide.matrix.dtype == np.float32
+    assert wide.found.tolist() == vectors.found.tolist()
+    assert list(wide.words) == ["soup", "spoon", "the"]
+
+
+def test_the_lift_depends_on_the_two_widths_alone_and_takes_each_row_by_itself() -> None:
+    rows = np.random.default_rng(1).normal(size=(CHUNK + 5, 3))
+    whole = lifted(rows, 5)
+    np.random.seed(7)
+    np.testing.assert_array_equal(lifted(rows, 5), whole)
+    np.testing.assert_allclose(lifted(rows[-3:], 5), whole[-3:], rtol=1e-12)
+    np.testing.assert_allclose(rows @ lifting(3, 5), whole, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(lifting(3, 5) @ lifting(3, 5).T, np.eye(3), atol=1e-14)
+    assert not np.allclose(lifting(3, 6)[:, :5], lifting(3, 5), atol=0.01)
+
+
+def test_the_matrix_of_the_lift_is_the_same_on_every_machine() -> None:
+    """The signs of a QR decomposition are the library's choice; here they are fixed."""
+    normal = np.random.default_rng((2, 3)).standard_normal((3, 2))
+    first = normal[:, 0] / np.linalg.norm(normal[:, 0])
+    second = normal[:, 1] - first * (first @ normal[:, 1])
+    np.testing.assert_allclose(lifting(2, 3), [first, second / np.linalg.norm(second)], atol=1e-14)
+
+
+def test_vectors_as_wide_are_left_and_wider_ones_refused(tmp_path: Path) -> None:
+    vectors = load_vectors(sources(tmp_path)["v.txt"], ["soup"])
+    assert vectors.lifted(3).matrix is vectors.matrix
+    with pytest.raises(DataError, match="the word vectors have 3 numbers and cannot be lifted to 2; give 3 or more, or none"):
+        vectors.lifted(2)
 
 
 def test_the_package_has_the_400_000_words_of_glove() -> None:

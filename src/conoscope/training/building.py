@@ -63,7 +63,8 @@ def _new(learned: Corpus, chosen: Training, memo: Memo | None) -> tuple[PreTrain
     vectors = _vectors(tokenizer, chosen, memo)
     width = (chosen.width or WIDTH) if vectors is None else vectors.matrix.shape[1]
     if chosen.width is not None and chosen.width != width:
-        raise ModelError(f"the vectors {chosen.vectors} have {width} numbers, not {chosen.width}; leave --width out")
+        have = "have" if chosen.lift is None else "are lifted to"
+        raise ModelError(f"the vectors {chosen.vectors} {have} {width} numbers, not {chosen.width}; leave --width out")
     model = SelfAttentionForSequenceClassification(
         preset(
             chosen.preset,
