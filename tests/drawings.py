@@ -55,6 +55,14 @@ def every_table(model: LoadedModel) -> dict[str, pd.DataFrame]:
         "study.cones": pd.DataFrame(
             {"condition": ["one", "two"], "layers": [1, 5], "seed": 0, "accuracy": [0.6, 0.5], "value": [0.7, 0.9], "gate": 0.55}
         ),
+        "study.head_maps": pd.DataFrame(
+            [{"model": model, "gate": gate, "query": query, "key": key, "value": 0.5}
+             for model in ("one", "two") for gate in ("open", "directional") for query in (1, 2) for key in (1, 2)]
+        ),
+        "study.head_lengths": pd.DataFrame(
+            [{"model": model, "site": site, "low": low, "value": 0.5}
+             for model in ("one", "two") for site in ("query", "key") for low in (1.0, 2.0)]
+        ),
         "study.claims": pd.DataFrame(
             {"claim": "c", "case": ["one", "two"], "bound": 0.0, "mean": [0.1, -0.1], "low": [0.05, -0.2], "high": [0.2, 0.1],
              "above": 5, "seeds": 5, "answer": ["yes", "unclear"]}

@@ -18,6 +18,7 @@ from conoscope.figures import (
     lengths,
     mixing,
     nearest,
+    shown_heads,
     stream,
     studies,
     sweep,
@@ -36,7 +37,7 @@ ORDER = (
     "stream", "layer-turns", "kurtosis",
     "words", "plausibility", "faithfulness",
     "penalty-sweep",
-    "narrow-cones", "published-and-ours", "claims",
+    "narrow-cones", "heads-as-gates", "lengths-in-a-head", "published-and-ours", "claims",
 )  # fmt: skip
 """The figures as one reads them, question by question."""
 # Modules enter their figures as they are imported, by the alphabet.
@@ -63,6 +64,7 @@ __all__ = [
     "nearest",
     "positions",
     "save",
+    "shown_heads",
     "spec",
     "stream",
     "studies",

@@ -20,6 +20,8 @@ DRAWN = {
     "narrow-cones": "How narrow the cones of models are, and how often they are right",
     "claims": "The claims, case by case",
     "published-and-ours": "Published figures, and ours beside them",
+    "heads-as-gates": "The maps of the heads most like each gate",
+    "lengths-in-a-head": "How long the queries, keys and values of one head are",
 }
 """The figures of a page."""
 PER_CLASS = {"found": "found", "f1": "F1", "specificity": "specificity"}

@@ -16,6 +16,7 @@ from conoscope.studies.contrasts import words
 from conoscope.studies.judging import averaged
 from conoscope.studies.rejudging import Record, judge_again
 from conoscope.studies.rows import SHARED, plain, records_of
+from conoscope.studies.shown_heads import head_lengths, head_maps
 from conoscope.studies.summaries import cones
 
 NUMBERS = ("published", "tag", "ours", "sd", "n", "low", "high", "half", "holds")
@@ -139,6 +140,8 @@ def tables_of(record: Record) -> dict[str, pd.DataFrame]:
         "study.published": pd.DataFrame([{"what": what_of(row), **row} for row in record["published"]]),
         "study.claims": pd.DataFrame(claims),
         "study.cones": cones(record),
+        "study.head_maps": head_maps(record),
+        "study.head_lengths": head_lengths(record),
     }
     return {name: frame for name, frame in tables.items() if not frame.empty}
 

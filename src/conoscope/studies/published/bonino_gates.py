@@ -17,6 +17,8 @@ WATCHED = ("NTD", "RBD")
 """The domains in which variants differ most."""
 READINGS = ("attention", "attention.cls")
 OF_CAP = 0.9
+SEEDS = 8
+"""Fewer could not tell that there is no gate of a kind: for 0 in 8 runs the interval ends at .46, for 0 in 5 at .74."""
 DIRECTED = 0.95
 NOTICED = 0.1
 WITH_KMERS = "MiniLM with k-mers"
@@ -196,7 +198,7 @@ STUDY = Study(
         "The paper gives no number for cones, gates or domains that could be compared: only claims are judged.",
         "Domains overlap at their ends by a k-mer; `variety` is their share of the entropy of k-mers over texts.",
     ),
-    seeds=5,
+    seeds=SEEDS,
     meaning=(
         "Clades are told with an accuracy of .91, where identical spikes allow .99, and cones narrow with depth in "
         "pure-attention. The gates of the paper are not there in small models trained from scratch on 2,169 spikes: their heads "
