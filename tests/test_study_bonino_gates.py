@@ -111,6 +111,11 @@ def test_all_texts_and_correct_ones_are_cases_of_their_own() -> None:
     assert cases == {"m, all": pytest.approx(0.5), "m, correct": pytest.approx(0.6)}
 
 
+def test_records_without_that_key_are_of_all_texts() -> None:
+    found = rows(cone_0=0.1, cone_2=0.6).drop(columns="texts")
+    assert [case.case for case in judged(CLAIMS["cones"], found).cases] == ["m, all"]
+
+
 def test_published_figures_are_those_of_the_source() -> None:
     figures = {one.keys["quantity"]: one for one in STUDY.published}
     assert round(figures["accuracy"].value, 4) == 0.985

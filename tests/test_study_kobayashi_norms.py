@@ -93,7 +93,7 @@ def test_a_discount_on_one_kind_alone_is_told_kind_by_kind() -> None:
     assert answer("beside-words", found) == "holds"
 
 
-def test_the_ratio_must_fall_with_depth() -> None:
+def test_the_ratio_must_fall_clearly_with_depth() -> None:
     assert answer("depth", rows(LIKE_BERT, (0.25, 0.2, 0.15, 0.1))) == "holds"
     assert answer("depth", rows(LIKE_BERT, (0.24, 0.23, 0.21, 0.28))) == "does not hold"
 

@@ -89,8 +89,8 @@ class Condition:
 
     Without `training`, `model` is used unchanged, and each seed reads another part of the texts (of `parts` in all). `texts` is
     by default the corpus's test split; `balanced` = n takes the first n // C texts of each of the C classes. With `trace`, the
-    model is measured at each epoch of its training (`Made.trace`). With `added_words`, the words of the training texts are added to
-    those of the checkpoint. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
+    model is measured at each epoch of its training (`Made.trace`). With `added_words`, the words of the training texts are added
+    to those of the checkpoint. If `quick` is set, the quick form runs this condition too, on bistro if the corpus is missing.
     """
 
     keys: Keys

@@ -62,8 +62,9 @@ def _read(made: "Made") -> Iterator[Row]:
 
 
 def _of(rows: "pd.DataFrame", *quantities: str) -> "pd.DataFrame":
-    """The rows of quantities over all classes together."""
+    """The rows of quantities over all classes together; earlier records read all texts alone."""
     chosen = rows[rows["quantity"].isin(quantities)]
+    chosen = chosen if "texts" in chosen else chosen.assign(texts="all")
     return chosen[chosen["class"].isna()] if "class" in chosen else chosen
 
 
