@@ -18,12 +18,7 @@ STATEMENTS = (
         "The cone index of a layer is the length of the sum of its vectors.",
         untestable="a definition: `cone_index`, of unit vectors, as in the authors' code",
     ),
-    Statement(
-        "003",
-        "summary, sentence 2",
-        "The selection of subspaces has a direction.",
-        of(GATES, "directed"),
-    ),
+    Statement("003", "summary, sentence 2", "The selection of subspaces has a direction.", of(GATES, "directed")),
     Statement(
         "003",
         "summary, sentence 2",
@@ -66,12 +61,7 @@ STATEMENTS = (
         "The rank of a sum is at most the sum of the ranks, and equal to it under a condition on column and row spaces.",
         untestable="a theorem, proven; bonino-gates asks of heads whether they meet its condition, in the row on subspaces",
     ),
-    Statement(
-        "003",
-        "proposition 4.2.2",
-        "A proposition on attention, after the theorem.",
-        untestable=UNREAD,
-    ),
+    Statement("003", "proposition 4.2.2", "A proposition on attention, after the theorem.", untestable=UNREAD),
     Statement(
         "003",
         "definitions 6.3.1 and 6.3.4, remarks 6.3.2 and 6.3.5",
@@ -84,12 +74,7 @@ STATEMENTS = (
         "Two propositions, presumably bounds of the cone index.",
         untestable=f"{UNREAD}; tests check the bounds 0 and n, and the relation to SIM",
     ),
-    Statement(
-        "003",
-        "figure 1",
-        "The architecture of BERT.",
-        untestable="a description",
-    ),
+    Statement("003", "figure 1", "The architecture of BERT.", untestable="a description"),
     Statement(
         "003",
         "figure 2",
@@ -103,13 +88,7 @@ STATEMENTS = (
         of(GATES, "captioned"),
         cases="directional",
     ),
-    Statement(
-        "003",
-        "figure 4",
-        "There is an open gate (head 4 of layer 2).",
-        of(GATES, "captioned"),
-        cases="open",
-    ),
+    Statement("003", "figure 4", "There is an open gate (head 4 of layer 2).", of(GATES, "captioned"), cases="open"),
     Statement(
         "003",
         "figure 5",
@@ -123,16 +102,6 @@ STATEMENTS = (
         "One head can be both: a forward and a backward contextual gate (head 10 of layer 7).",
         of(GATES, "both"),
     ),
-    Statement(
-        "003",
-        "figures 6 to 13",
-        "Eight more figures.",
-        untestable="their captions could not be read",
-    ),
-    Statement(
-        "003",
-        "table 1",
-        "One table, presumably of accuracies.",
-        untestable="it could not be read",
-    ),
+    Statement("003", "figures 6 to 13", "Eight more figures.", untestable="their captions could not be read"),
+    Statement("003", "table 1", "One table, presumably of accuracies.", untestable="it could not be read"),
 )

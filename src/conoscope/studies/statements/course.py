@@ -35,12 +35,7 @@ STATEMENTS = (
         "How does self-attention of three layers compare with the mean of word vectors?",
         of(COURSE, "mean", "base"),
     ),
-    Statement(
-        "002",
-        "section 2",
-        "With many more layers, training gets much worse.",
-        of(LAYERS, "degrades", "degrades-much"),
-    ),
+    Statement("002", "section 2", "With many more layers, training gets much worse.", of(LAYERS, "degrades", "degrades-much")),
     Statement(
         "002",
         "section 2",
@@ -53,12 +48,7 @@ STATEMENTS = (
         "The input must often be normalised, for the network to be stable.",
         untestable="every model of the family that has a residual also has a normalisation; none is without",
     ),
-    Statement(
-        "002",
-        "question 2",
-        "How does the residual model compare with the one before?",
-        of(COURSE, "residual"),
-    ),
+    Statement("002", "question 2", "How does the residual model compare with the one before?", of(COURSE, "residual")),
     Statement(
         "002",
         "section 3",
@@ -77,12 +67,7 @@ STATEMENTS = (
         "Products of two sinusoidal positions depend on their distance.",
         untestable="an identity: tests check the form of the matrix, and `conoscope figure positions` draws it",
     ),
-    Statement(
-        "002",
-        "question 3",
-        "Does the base model do better with positions?",
-        of(COURSE, "positions"),
-    ),
+    Statement("002", "question 3", "Does the base model do better with positions?", of(COURSE, "positions")),
     Statement(
         "002",
         "section 3, last paragraph",
@@ -101,10 +86,5 @@ STATEMENTS = (
         "A text can be represented by one learned token at its beginning, from which the class is predicted.",
         untestable="a definition, that of the model `tp9-cls`",
     ),
-    Statement(
-        "002",
-        "question 4",
-        "How does classifying [CLS] compare with classifying the mean?",
-        of(COURSE, "cls"),
-    ),
+    Statement("002", "question 4", "How does classifying [CLS] compare with classifying the mean?", of(COURSE, "cls")),
 )

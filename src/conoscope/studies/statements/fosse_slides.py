@@ -161,18 +161,8 @@ STATEMENTS = (
         "Anisotropy of keys and values is built up hierarchically, each layer on the one before.",
         of(TABLE_1, "hierarchical"),
     ),
-    Statement(
-        "001",
-        "table 1, column of one layer",
-        "With one layer anisotropy is weak.",
-        of(TABLE_1, "shallow"),
-    ),
-    Statement(
-        "001",
-        "table 1, second point",
-        "Models of few layers are not anisotropic.",
-        of(TABLE_1, "shallow"),
-    ),
+    Statement("001", "table 1, column of one layer", "With one layer anisotropy is weak.", of(TABLE_1, "shallow")),
+    Statement("001", "table 1, second point", "Models of few layers are not anisotropic.", of(TABLE_1, "shallow")),
     Statement(
         "001",
         "interim summary, points 1 to 3",

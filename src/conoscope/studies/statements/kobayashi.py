@@ -35,12 +35,7 @@ STATEMENTS = (
         "How much of a token is mixed in is not the same as its weight, since f(x) has a length of its own.",
         of(NORMS, "short", "beside-words"),
     ),
-    Statement(
-        "004",
-        "proposal",
-        "What is mixed in of a token is measured by ‖α f(x)‖.",
-        untestable="a definition: `norms`",
-    ),
+    Statement("004", "proposal", "What is mixed in of a token is measured by ‖α f(x)‖.", untestable="a definition: `norms`"),
     Statement(
         "004",
         "setup",
@@ -80,12 +75,7 @@ STATEMENTS = (
         "Only a little is taken from special tokens, full stops and commas.",
         of(NORMS, "discounted"),
     ),
-    Statement(
-        "004",
-        "weights beside norms",
-        "Most of what is mixed in is of the remaining tokens.",
-        of(NORMS, "most"),
-    ),
+    Statement("004", "weights beside norms", "Most of what is mixed in is of the remaining tokens.", of(NORMS, "most")),
     Statement(
         "004",
         "detailed analysis of [SEP]",
