@@ -192,7 +192,7 @@ STUDY = Study(
     ),
     meaning=(
         "Beside each SIM stand two controls: the same model before training, and sinusoidal positions without words. What "
-        "decides how narrow cones are, width, step or positions, is asked in [fosse-ablation](fosse-ablation.md)."
+        "decides how narrow cones are, width, step or positions, is asked in the study fosse-ablation."
     ),
     seeds=10,
 )

@@ -226,7 +226,7 @@ STUDY = Study(
         "it, and the other cells of the row itself. Each published H stands beside both.",
         "The scale of λ: ours weighs the mean over sentences of the entropy divided by log n. An entropy in nats, summed over a "
         "batch of 64 texts of some 20 tokens, is about 64 × 3 times as large, so that 1e-4 of the published λ may be .02 of "
-        "ours. Which one was used cannot be told; [fosse-ablation](fosse-ablation.md) has both at 1e-3.",
+        "ours. Which one was used cannot be told; the study fosse-ablation has both at 1e-3.",
         "e-SNLI has no AUPRC here: our copy of its test pairs has no highlights.",
         "AUPRC and AUROC are over the texts looked at that have a rationale, `micro` over all their words together after minmax "
         "in each text, `macro` as a mean over texts; published AUPRC: over all test texts with a label but the first.",
