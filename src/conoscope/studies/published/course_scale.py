@@ -97,4 +97,9 @@ STUDY = Study(
     ),
     seeds=10,
     gate=None,
+    meaning=(
+        "With the scale the gradient is the same at every width, within 2 % from 4 to 1,024 by the scores, as the course says. "
+        "Without it attention is ever sharper, and the gradient by the scores falls from width 64 on, to a quarter of its "
+        "size at 1,024; from 4 to 16 it still rises. By the query it grows, since each score counts for more."
+    ),
 )
