@@ -284,3 +284,14 @@ def test_options_of_claims_are_refused_elsewhere_and_so_is_a_folder_without_reco
     assert "--page does nothing for studies" in refusal(capsys, "list", "studies", "--page", tmp_path / "x.md")
     assert "no records in" in refusal(capsys, "list", "claims", "--records", tmp_path)
     assert "give --page another file" in refusal(capsys, "list", "claims", "--page", tmp_path)
+
+
+def test_a_model_that_is_not_the_sources_own_is_named(records: dict[str, Record]) -> None:
+    other, same = outcome("kobayashi-norms", "short", records), outcome("fosse-table-1", "deeper", records)
+    assert other.models == ("all-MiniLM-L6-v2",)
+    assert "for all-MiniLM-L6-v2" in other.verdict
+    assert same.models == ()
+    assert "`short` holds for all-MiniLM-L6-v2" in summary(records)
+    bert = {**records["kobayashi-norms"]}
+    bert["runs"] = [{**run, "keys": {"model": "bert-base-uncased"}} for run in bert["runs"]]
+    assert outcome("kobayashi-norms", "short", {"kobayashi-norms": bert}).models == ()

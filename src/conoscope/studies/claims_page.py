@@ -71,7 +71,8 @@ def _opening(records: Mapping[str, Record]) -> Iterator[str]:
     yield from ("# Claims", "")
     yield "What the sources say, in our own words, with its place; beside it the claims of [studies](README.md) that test it,"
     yield "or the reason why nothing here can. Verdicts are those of the committed records, over all cases that a statement is"
-    yield "about, with the number of seeds of a case. A claim that its record does not have is not run yet."
+    yield "about, with the number of seeds of a case. A claim that its record does not have is not run yet. Where our model is another than"
+    yield "the source's, it is named: the statement stands or falls for our model alone."
     yield ""
     yield from ("```console", f"$ {COMMAND}", "```", "")
     yield from [EARLIER, ""] if any(map(is_earlier, records.values())) else []
@@ -157,7 +158,8 @@ def _told(same: Sequence[Statement], records: Mapping[str, Record]) -> str:
 
 
 def _answer(one: Outcome) -> str:
-    return f"`{one.claim}` {one.answer}{DATED if one.earlier else ''}"
+    models = f" for {' and '.join(one.models)}" if one.models else ""
+    return f"`{one.claim}` {one.answer}{models}{DATED if one.earlier else ''}"
 
 
 def _decides(records: Mapping[str, Record]) -> Iterator[str]:

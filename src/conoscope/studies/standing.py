@@ -36,7 +36,7 @@ HOLDING, FALLING = "yes", "no"
 @dataclass(frozen=True)
 class Outcome:
     """A claim as its record has it: the answer in each case; no answers if it was not run. `earlier`: the record is of an earlier
-    version of the study."""
+    version of the study. `models`: ours, if the source is about another model."""
 
     study: str
     claim: str
@@ -44,6 +44,7 @@ class Outcome:
     seeds: str = ""
     gated: int = 0
     earlier: bool = False
+    models: tuple[str, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -62,9 +63,10 @@ class Outcome:
         if not self.answers:
             return NOT_RUN
         cases = [] if len(self.answers) == 1 or " cases" in self.answer else [f"{len(self.answers)} cases"]
+        models = [f"for {' and '.join(self.models)}"] if self.models else []
         gated = [f"up to {self.gated} runs of a case below the gate"] if self.gated else []
         earlier = ["earlier version"] if self.earlier else []
-        return f"{self.answer} ({', '.join([*cases, f'{self.seeds} seeds', *gated, *earlier])})"
+        return f"{self.answer} ({', '.join([*models, *cases, f'{self.seeds} seeds', *gated, *earlier])})"
 
 
 def records_in(folder: str | Path) -> dict[str, Record]:
@@ -109,7 +111,15 @@ def outcome(study: str, claim: str, records: Mapping[str, Record], cases: str = 
     here = [case for one in found for case in one["cases"] if cases in case["case"]]
     if record is None or not here:
         return Outcome(study, claim)
-    return Outcome(study, claim, tuple(case["answer"] for case in here), _seeds(here), _gated(here), is_earlier(record))
+    answers = tuple(case["answer"] for case in here)
+    return Outcome(study, claim, answers, _seeds(here), _gated(here), is_earlier(record), other_models(record))
+
+
+def other_models(record: Record) -> tuple[str, ...]:
+    """The models of a record, if all figures of its source are of another model than these."""
+    published = {one.model for one in STUDIES[record["study"]].published}
+    ours = dict.fromkeys(str(run["keys"]["model"]) for run in record["runs"] if "model" in run["keys"])
+    return () if not published or None in published or not published.isdisjoint(ours) else tuple(ours)
 
 
 def _seeds(cases: Iterable[Mapping[str, Any]]) -> str:
