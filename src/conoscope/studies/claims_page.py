@@ -71,8 +71,8 @@ def _opening(records: Mapping[str, Record]) -> Iterator[str]:
     yield from ("# Claims", "")
     yield "What the sources say, in our own words, with its place; beside it the claims of [studies](README.md) that test it,"
     yield "or the reason why nothing here can. Verdicts are those of the committed records, over all cases that a statement is"
-    yield "about, with the number of seeds of a case. A claim that its record does not have is not run yet. Where our model is another than"
-    yield "the source's, it is named: the statement stands or falls for our model alone."
+    yield "about, with the number of seeds of a case. A claim that its record does not have is not run yet. Where our model is"
+    yield "another than the source's, it is named: the statement stands or falls for that model alone."
     yield ""
     yield from ("```console", f"$ {COMMAND}", "```", "")
     yield from [EARLIER, ""] if any(map(is_earlier, records.values())) else []
