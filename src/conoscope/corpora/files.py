@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import CorpusError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
+
+
+HOW = "choose with --text, --pair, --label, --rationale"
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,13 @@ class Columns:
     pair: str | None = None
     rationale: str | None = None
 
-    def within(self, columns: Iterable[str], where: str) -> "Columns":
-        """The same with the label column resolved; CorpusError if a column is missing."""
+    def within(self, columns: Iterable[str], where: str, how: str = HOW) -> "Columns":
+        """The same with the label column resolved; CorpusError, which says `how` columns are chosen, if one is missing."""
         names = list(columns)
         resolved = replace(self, label=self.label or ("label" if "label" in names else None))
         for column in filter(None, (resolved.text, resolved.label, resolved.pair, resolved.rationale)):
             if column not in names:
-                raise CorpusError(
-                    f"{where} has no column {column!r}; it has {one_of(names)}; choose with --text, --pair, --label, --rationale"
-                )
+                raise CorpusError(f"{where} has no column {column!r}{nearest(column, names)}; it has {one_of(names)}; {how}")
         return resolved
 
 
