@@ -135,8 +135,8 @@ def _refuse_unknown_word(given: str) -> None:
         raise CorpusError(f"no file {given!r}; if it is a text, give it in a list")
     if not (_is_there(given) or _is_spec(given)):
         raise CorpusError(
-            f"{given!r} is neither a file nor a known corpus{nearest(given, CORPORA)}; a text of one word is given in a list, as in "
-            f"[{given!r}]; known corpora: {one_of(CORPORA)}"
+            f"{given!r} is neither a file nor a known corpus{nearest(given, CORPORA)}; a text of one word is given in a list, "
+            f"as in [{given!r}]; known corpora: {one_of(CORPORA)}"
         )
 
 

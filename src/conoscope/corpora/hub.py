@@ -35,7 +35,7 @@ def _load(request: CorpusRequest) -> Corpus:
 def of_rows(
     rows: Callable[[], Iterator[Row]], columns: Columns, names: list[str] | None, where: str
 ) -> tuple[Callable[[], Iterator[Example]], tuple[str, ...]]:
-    """A function that reads the examples of a data set's rows, and the labels; numeric labels get their names, if there are any."""
+    """A function that reads the examples of a data set's rows, and the labels; numbers of labels become their names."""
 
     def named() -> Iterator[Row]:
         for number, row in rows():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.textfiles import is_there, readable
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
@@ -102,7 +103,7 @@ def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Ch
 def drawings_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> tuple[Chart, Chart | None]:
     """A figure by name, of what the sources hold, and the same for narrow pages where the figure has a drawing for them."""
     if name not in FIGURES:
-        raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
+        raise MeasureError(f"no figure {name!r}{nearest(name, FIGURES)}; known figures: {one_of(('positions', *FIGURES))}")
     if not sources:
         raise OutputError(f"a figure of {name} needs a folder; give one written by conoscope measure -o")
     figure, tables = FIGURES[name], JoinedTables(gather(sources))
