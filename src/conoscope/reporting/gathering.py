@@ -45,6 +45,7 @@ Source = Result | str | Path
 def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
     """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
     the runs apart."""
+    sources = [sources] if isinstance(sources, Result) else sources
     given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
     return _named([(name, _run(source)) for name, source in given])
 
