@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -147,7 +147,7 @@ class Pipeline(Protocol):
     tokenizer: Any
 
 
-ModelSource = str | Path | PreTrainedModel | LoadedModel | tuple[Any, Any] | Pipeline
+ModelSource: TypeAlias = str | Path | PreTrainedModel | LoadedModel | tuple[Any, Any] | Pipeline
 """What `measure`, `explain` and the others accept as a model: a folder, a Hub id, a module (whose tokenizer is found where it was
 loaded from), (model, tokenizer), a pipeline of transformers, a LoadedModel."""
 

@@ -25,7 +25,9 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     from conoscope.training.comparison import compare
 
-    comparison = compare(args.models, corpus_from(args).first(args.limit), args.device, args.batch_size, progress=True)
+    comparison = compare(
+        args.models, corpus_from(args).first(args.limit), device=args.device, batch_size=args.batch_size, progress=True
+    )
     say(comparison)
     print_notes(comparison.notes)
     if args.out is not None:

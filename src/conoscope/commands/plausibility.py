@@ -30,7 +30,7 @@ def _run(args: Namespace) -> None:
     from conoscope.explaining import Explaining, Judging, plausibility
 
     options, judging = Explaining(**fields_from(args, Explaining), progress=True), Judging(**fields_from(args, Judging))
-    print_evaluation(plausibility(corpus_from(args), args.model, args.maps, args.scores, options, judging, args.out), args.out)
+    print_evaluation(plausibility(args.model, corpus_from(args), args.maps, args.scores, options, judging, args.out), args.out)
 
 
 COMMAND = Command(

@@ -60,7 +60,7 @@ CORPORA: dict[str, Entry] = {
 VALIDATION = ("validation", "valid", "val", "dev")
 
 
-Texts = str | Path | Corpus | Iterable[Any]
+Texts = str | Path | Corpus | Example | Iterable[Any]
 """What `measure`, `explain` and the others accept as texts: a spec or a file, a text, a corpus, examples, strings, (text, label),
 dictionaries, a DataFrame, a data set of `datasets` (see `corpus_of`)."""
 

@@ -18,6 +18,8 @@ FORMS = "give texts as ['a good film', 'a bad one'], (text, label) pairs, dictio
 
 def corpus_of_given(texts: Any, columns: Columns) -> Corpus:
     """A corpus of texts in any form but a string, a path or a Corpus; CorpusError if they have no such form."""
+    if isinstance(texts, Example):
+        return _of_items([texts], columns)
     if isinstance(texts, Mapping):
         return _of_rows(_rows_of_mapping(texts, columns), columns)
     if hasattr(texts, "columns") and hasattr(texts, "to_dict"):  # a DataFrame of pandas

@@ -28,7 +28,8 @@ def _load(request: CorpusRequest) -> Corpus:
         with _as_corpus_error(where):
             yield from enumerate(stream, 1)
 
-    read, labels = of_rows(rows, columns, getattr(features[columns.label], "names", None) if columns.label else None, where)
+    names = getattr(features[columns.label], "names", None) if columns.label else None
+    read, labels = of_rows(rows, columns, names, where)
     return Corpus(request.name, request.split, labels, lambda _: read(), None, None, str(columns), request.given)
 
 
@@ -39,7 +40,8 @@ def of_rows(
 
     def named() -> Iterator[Row]:
         for number, row in rows():
-            yield number, row if names is None else {**row, str(columns.label): _name(row[columns.label], names)}
+            label = columns.label if names else None
+            yield number, row if label is None else {**row, label: _name(row[label], names or [])}
 
     def read() -> Iterator[Example]:
         for number, row in named():

@@ -21,6 +21,7 @@ ITEMS = {"self_sim": "self_sim.words", "max_explained_variance": "max_explained_
 NO_MEAN = "none: the value is not a mean of items, or is one of a single item"
 NOT_KEPT = "unpaired: the sums keep no value for each text"
 OTHER_TEXTS = "unpaired: the texts differ"
+OTHER_ITEMS = "unpaired: it is not known of the same items in both"
 SHOWN = 8
 """How many of the largest differences are shown."""
 
@@ -67,7 +68,7 @@ class Differences(Mapping[str, "pd.DataFrame"]):
         if name not in self.tables:
             raise NotMeasuredError(f"{name!r} is not compared{nearest(str(name), self.tables)}; compared: {one_of(self.tables)}")
         if name not in self._computed:
-            self._computed[name] = _with_intervals(_merged(self.one[name], self.other[name]), self._items(name), self.same_texts)
+            self._computed[name] = _with_intervals(_merged(self.one[name], self.other[name]), *self._items(name))
         return self._computed[name]
 
     def __contains__(self, name: object) -> bool:
@@ -116,20 +117,20 @@ class Differences(Mapping[str, "pd.DataFrame"]):
     def _sources(self) -> "Sequence[Result] | Mapping[str, Result]":
         return [*self._both] if self.names is None else dict(zip(self.names, self._both, strict=True))
 
-    def _items(self, name: str) -> "pd.DataFrame | None":
-        """The values of each item in both results, paired; None if the results do not keep them, or not of the same items."""
+    def _items(self, name: str) -> "tuple[pd.DataFrame | None, str]":
+        """The values of each item in both results, paired, None if the results do not keep them; and why other rows are not."""
         if not self.same_texts:
-            return None
-        frames = [_items_of(result, name) for result in self._both]
-        if any(frame is None or frame.empty for frame in frames):
-            return None
+            return None, OTHER_TEXTS
+        frames = [frame for result in self._both if (frame := _items_of(result, name)) is not None]
+        if len(frames) < 2:
+            return None, NOT_KEPT
         keys = [column for column in frames[0].columns if column != "value"]
         sizes = [frame.groupby(keys[:-1], dropna=False)["value"].transform("size") for frame in frames]
         counted = [frame.assign(items=size) for frame, size in zip(frames, sizes, strict=True)]
         paired = counted[0].merge(counted[1], on=keys, suffixes=("", "_other"))
         paired["common"] = paired.groupby(keys[:-1], dropna=False)["value"].transform("size")
         whole = (paired["items"] == paired["common"]) & (paired["items_other"] == paired["common"])
-        return paired[whole][[*keys, "value", "value_other"]]
+        return paired[whole][[*keys, "value", "value_other"]], OTHER_ITEMS
 
 
 def _items_of(result: "Result", name: str) -> "pd.DataFrame | None":
@@ -177,9 +178,9 @@ def _merged(one: "pd.DataFrame", other: "pd.DataFrame") -> "pd.DataFrame":
     return both
 
 
-def _with_intervals(both: "pd.DataFrame", items: "pd.DataFrame | None", same: bool) -> "pd.DataFrame":
+def _with_intervals(both: "pd.DataFrame", items: "pd.DataFrame | None", why: str) -> "pd.DataFrame":
     keys = list(both.columns[: list(both.columns).index("value")])
-    found = _unpaired(both, NOT_KEPT if same else OTHER_TEXTS)
+    found = _unpaired(both, why)
     if items is not None:
         found = _paired(found, items, keys)
     return found[[*keys, "value", "other_value", "difference", "low", "high", "n", "other_n", "interval"]]

@@ -117,7 +117,7 @@ class Made:
         if not any(any(example.rationale or ()) for example in self.texts):
             return pd.DataFrame(columns=["map", "metric", "average", "value"])
         options = Explaining(device=self.place.device, batch_size=64)
-        return plausibility(self.texts, self.model, maps, options=options, judging=Judging(resamples=0))["plausibility"]
+        return plausibility(self.model, self.texts, maps, options=options, judging=Judging(resamples=0))["plausibility"]
 
     def _folder(self, settings: Training) -> Path:
         if self.place.models is None:
