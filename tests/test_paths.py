@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[Path, Named], Any]] = {
             name(here / "judged"),
         ).provenance
     ),
-    "plausibility of a spec": lambda here, name: refused(plausibility, name(here / "texts.csv"), name(here / "model")),
+    "plausibility of a spec": lambda here, name: refused(plausibility, name(here / "model"), name(here / "texts.csv")),
     "faithfulness": lambda here, name: (
         faithfulness(
             name(here / "model"), name(here / "texts.csv"), ["attention"], [name(here / "scores.jsonl")], out=name(here / "faith")

@@ -183,7 +183,7 @@ def test_which_sentences_are_judged() -> None:
 def test_scores_of_a_file_are_those_of_the_maps_that_it_was_written_from(pure: LoadedModel, tmp_path: Path) -> None:
     corpus, path = load_corpus("bistro:test").first(40), tmp_path / "scores.jsonl"
     assert write_explanations(explain(pure, corpus, ["attention", "gradient"]), path) == 40
-    direct = plausibility(corpus, pure, ["attention", "gradient"])["plausibility"]
+    direct = plausibility(pure, corpus, ["attention", "gradient"])["plausibility"]
     filed = plausibility(corpus, scores=[path])["plausibility"]
     order = ["map", "metric", "average"]
     pd.testing.assert_frame_equal(
@@ -209,7 +209,7 @@ def test_rows_are_found_by_id_or_else_by_text(tmp_path: Path) -> None:
 
 def test_words_without_a_score_are_left_out_and_counted(pure: LoadedModel) -> None:
     corpus = load_corpus("bistro:test").first(20)
-    found = plausibility(corpus, pure, ["attention"], options=Explaining(max_length=6), judging=Judging(resamples=10))
+    found = plausibility(pure, corpus, ["attention"], options=Explaining(max_length=6), judging=Judging(resamples=10))
     missing = found.provenance["seen"]["words_without_score"]
     assert missing["attention"] == missing["random"] > 0
     assert found.remarks == [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items()]
