@@ -105,7 +105,7 @@ def corpus_of(texts: Texts, columns: Columns | None = None) -> Corpus:
 
 def is_text(given: str) -> bool:
     """Whether a string is a text: it has white space, and names no file, folder or known corpus."""
-    return any(map(str.isspace, given)) and not (_is_there(given) or _is_spec(given))
+    return any(map(str.isspace, given.strip())) and not (_is_there(given) or _is_spec(given))
 
 
 def names_texts(given: str) -> bool:
