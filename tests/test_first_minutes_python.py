@@ -135,6 +135,12 @@ def test_a_string_is_a_file_or_a_corpus_where_it_names_one_and_else_a_text(
             read(empty)
 
 
+def test_texts_of_a_program_become_a_corpus() -> None:
+    corpus = cs.load_corpus(FRAME, text="review", label="stars")
+    assert [example.label for example in corpus] == ["1", "0"]
+    assert [example.text for example in cs.load_corpus(TWO)] == TWO
+
+
 def test_a_path_is_a_file(pure: cs.LoadedModel, tmp_path: Path) -> None:
     path = tmp_path / "reviews.tsv"
     path.write_text("review\tstars\nfine soup\tpositive\n", encoding="utf-8")
@@ -455,7 +461,9 @@ def test_all_take_models_first_and_texts_last(pure: cs.LoadedModel, other: cs.Lo
     assert "attention" in set(cs.plausibility(pure, few, "attention", resamples=5)["plausibility"]["map"])
     assert "attention" in set(cs.plausibility(model, "bistro:test", "attention", limit=3, resamples=5)["plausibility"]["map"])
     assert "attention" in set(cs.faithfulness(pure, few, "attention", resamples=5)["faithfulness"]["map"])
-    assert set(cs.plausibility(few, resamples=5)["plausibility"]["map"]) == {"random"}
+    judged = cs.plausibility(few, resamples=5)
+    assert set(judged["plausibility"]["map"]) == {"random"}
+    assert repr(judged) == str(judged)
 
 
 def test_the_old_orders_work_for_one_version_and_warn(pure: cs.LoadedModel, model: Path) -> None:

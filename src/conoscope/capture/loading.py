@@ -147,7 +147,7 @@ class Pipeline(Protocol):
     tokenizer: Any
 
 
-ModelSource: TypeAlias = str | Path | PreTrainedModel | LoadedModel | tuple[Any, Any] | Pipeline
+ModelSource: TypeAlias = str | Path | PreTrainedModel | LoadedModel | tuple[Any, Any] | list[Any] | Pipeline
 """What `measure`, `explain` and the others accept as a model: a folder, a Hub id, a module (whose tokenizer is found where it was
 loaded from), (model, tokenizer), a pipeline of transformers, a LoadedModel."""
 

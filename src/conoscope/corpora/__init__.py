@@ -66,11 +66,12 @@ dictionaries, a DataFrame, a data set of `datasets` (see `corpus_of`)."""
 
 
 def load_corpus(
-    spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None, **keywords: Any
+    spec: Texts, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None, **keywords: Any
 ) -> Corpus:
     """Load a corpus by name, split and options, from a file of texts, or from a data set of the Hub; the default split is test.
 
-    Columns are chosen with the keywords text, label, pair and rationale, or with Columns.
+    Columns are chosen with the keywords text, label, pair and rationale, or with Columns. Texts that a program holds become a
+    corpus too; a string is always a name or a path here.
 
     >>> load_corpus("bistro:train")
     >>> load_corpus("yelp_hat:test-50:map=any", data_dir="data")
@@ -79,6 +80,8 @@ def load_corpus(
     """
     if keywords:
         (columns,) = with_keywords("load_corpus", keywords, columns or Columns())
+    if not isinstance(spec, str | os.PathLike):
+        return corpus_of(spec, columns)
     spec = named("corpus", spec)
     if is_file(spec):
         return read_file(Path(spec), columns or Columns())

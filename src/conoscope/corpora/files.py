@@ -13,7 +13,7 @@ from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
 
-HOW = "choose with --text, --pair, --label, --rationale"
+HOW = "choose with --text, --pair, --label, --rationale (in Python text=, label=, pair=, rationale=)"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ SHOWN = 8
 """How many of the largest differences are shown."""
 
 
-class Differences(Mapping[str, "pd.DataFrame"]):
+class Differences(Mapping[str, Any]):
     """One result minus another, table by table: `differences["sim"]` has the columns value, other_value, difference, low,
     high, n, other_n and interval, which says how low and high were made.
 

@@ -37,7 +37,7 @@ NAMED = 6
 """How many tables the one-line form of a result names."""
 
 
-class Result(Mapping[str, "pd.DataFrame"]):
+class Result(Mapping[str, Any]):
     """Tables by measure, as a mapping: `result["sim"]` is a DataFrame in long form.
 
     `findings` says in sentences what is worth knowing, `plot("sim")` draws a figure, `compare(other)` gives differences, and

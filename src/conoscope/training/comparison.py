@@ -46,6 +46,9 @@ class Comparison:
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         blocks = [self.scores.round(4).to_string(index=False)]
         if len(self.pairs):
