@@ -7,6 +7,8 @@ from typing import Any
 
 from conoscope.common.errors import MeasureError, one_of
 
+ALIKE = 0.65
+"""How alike two names must be for one to be proposed for the other: `sin` and `sim` are, `doors` and `norms` are not."""
 INSTEAD = {"tokenizer": "give the model as (model, tokenizer)", "measure": "the name is measures"}
 """What to type in place of keywords that resemble no option."""
 
@@ -14,8 +16,8 @@ INSTEAD = {"tokenizer": "give the model as (model, tokenizer)", "measure": "the 
 def nearest(name: str, known: Iterable[str]) -> str:
     """` (did you mean 'sim'?)`, with the known name that resembles this one most; an empty text if none does."""
     by_fold = {each.casefold().replace("-", "_"): each for each in known}
-    found = get_close_matches(name.casefold().replace("-", "_"), by_fold, n=1)
-    return f" (did you mean {by_fold[found[0]]!r}?)" if found else ""
+    found = get_close_matches(name.casefold().replace("-", "_"), by_fold, n=1, cutoff=ALIKE)
+    return f" (did you mean {by_fold[found[0]]!r}?)" if found and by_fold[found[0]] != name else ""
 
 
 def with_keywords(verb: str, keywords: Mapping[str, Any], *given: Any) -> tuple[Any, ...]:
