@@ -214,6 +214,8 @@ def test_options_are_keywords_and_measures_one_string_or_a_list(pure: cs.LoadedM
 
 
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "texts first": (lambda m: cs.measure(TWO, m), "a LoadedModel is no text and holds none; models come first, texts last"),
+    "an option": (lambda m: cs.measure(m, TWO, "sim:mask=reel"), r"no option 'mask=reel' \(did you mean 'real'\?\)"),
     "measures": (lambda m: cs.measure(m, TWO, "smi"), r"no measure 'smi' \(did you mean 'sim'\?\)"),
     "limt": (lambda m: cs.measure(m, TWO, limt=3), r"measure has no option 'limt' \(did you mean 'limit'\?\)"),
     "tokenizer": (lambda m: cs.measure(m, TWO, tokenizer=1), r"give the model as \(model, tokenizer\)"),

@@ -23,7 +23,7 @@ NAMES = {
     "hidden": "the layer's output, in layer 0 the embeddings",
     "input": "what W_Q, W_K and W_V read, where that is not the output of the layer before",
     "query": "queries",
-    "key": "keys, after rotary positions",
+    "key": "keys, after rotary positions where the model has such",
     "value": "values",
     "weights": "attention weights: row = the token that looks, column = the token it looks at",
     "context": "weights times values, before W_O",

@@ -31,7 +31,8 @@ def corpus_of_given(texts: Any, columns: Columns) -> Corpus:
     if hasattr(texts, "column_names") and hasattr(texts, "__iter__"):
         return _of_dataset(texts, columns)
     if isinstance(texts, bytes | bytearray) or not isinstance(texts, Iterable):
-        raise CorpusError(f"{_kind(texts)} is no text and holds none; {FORMS}")
+        order = "; models come first, texts last" if hasattr(texts, "tokenizer") or hasattr(texts, "config") else ""
+        raise CorpusError(f"{_kind(texts)} is no text and holds none{order}; {FORMS}")
     if isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(part, str) for part in texts):
         raise CorpusError("a pair of strings may be two texts or a text and its label; give [(text, label)], or a list of texts")
     return _of_items(list(texts), columns)

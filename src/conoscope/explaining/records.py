@@ -175,9 +175,8 @@ class Explanations:
         return len(self.corpus)
 
     def __repr__(self) -> str:
-        size = "" if self.corpus.size is None else f" {self.corpus.size}"
-        maps = ", ".join(self.maps)
-        return printable(f"<Explanations of{size} texts of {self.corpus} by {maps}: computed while you iterate>")
+        size = "" if self.corpus.size is None else f", {self.corpus.size} {'text' if self.corpus.size == 1 else 'texts'}"
+        return printable(f"<Explanations of {self.corpus}{size}, by {', '.join(self.maps)}: computed while you iterate>")
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows: the first texts, coloured by their scores."""
