@@ -8,12 +8,18 @@ from typing import Any
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import seed
 from conoscope.common.errors import OutputError
-from conoscope.common.terminal import say
+from conoscope.common.terminal import doing, say
 
 SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
 MAPS = ("attention", "norms", "rollout", "gradient")
 EXPLAINED = 6
 """How many texts the report shows with a score for each word."""
+NEXT = """what to type next:
+  conoscope explain {model} --words "the soup was not good"           which words count
+  conoscope measure {model} bistro:test -m heads --tables             one measure, all its tables
+  conoscope figure sim {out} -o sim.svg                               one figure, for a paper
+  conoscope measure bert-base-uncased FILE.csv --text COLUMN --label COLUMN     your own texts, any model
+  conoscope list measures                                             what can be measured"""
 QUICK: dict[str, Any] = {"epochs": 12, "patience": 4}
 """Training settings that differ from the defaults."""
 
@@ -50,9 +56,11 @@ def demo(out: Path, seed: int = 0) -> None:
     texts = load_corpus("bistro:test", seed=seed)
     result = measure(str(model), texts, options=Options(progress=True), out=out / "tables")
     say(f"\n{result.summary(SHOWN)}\n\nmodel in {model}, tables of all measures in {out / 'tables'}")
+    doing("explaining a few texts")
     write_explanations(explain(str(model), texts.first(EXPLAINED), MAPS), out / "words.jsonl")
-    page = report([out / "tables", out / "words.jsonl"], out / "report.html")
-    say(f"report: {page.resolve().as_uri()}")
+    doing("drawing figures")
+    page = report([out / "tables", out / "words.jsonl"], out / "report.html", progress=True)
+    say(f"report: {page.resolve().as_uri()}\n\n{NEXT.format(model=model, out=out)}")
 
 
 def _train(model: Path, seed: int) -> None:
@@ -70,4 +78,5 @@ COMMAND = Command(
     options=_options,
     run=_run,
     loads_models=True,
+    resumes=True,
 )

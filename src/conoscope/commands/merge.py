@@ -10,6 +10,7 @@ from conoscope.common.terminal import complain
 def _options(command: ArgumentParser) -> None:
     command.add_argument("parts", nargs="+", help="folders written by conoscope measure --shard")
     command.add_argument("-o", "--out", required=True, help="folder for the merged result")
+    command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
 
 
 def _run(args: Namespace) -> None:
@@ -17,7 +18,7 @@ def _run(args: Namespace) -> None:
 
     result = merge(args.parts)
     result.save(args.out)
-    print_result(result, args.out)
+    print_result(result, args.out, args)
     if result.missing:
         complain(f"not the whole corpus: no shard {', '.join(result.missing)}")
 
@@ -28,4 +29,5 @@ COMMAND = Command(
     example="conoscope merge part-1/ part-2/ -o out/",
     options=_options,
     run=_run,
+    as_json=True,
 )

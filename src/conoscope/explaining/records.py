@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from conoscope.capture.batcher import WINDOW, Batcher
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.common.bounds import POSITIVE, check
-from conoscope.common.errors import CorpusError, MeasureError, OutputError, one_of
+from conoscope.common.errors import MeasureError, OutputError, one_of
 from conoscope.common.markup import cut
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool
@@ -66,7 +66,7 @@ class Explaining:
 class Explanation:
     """An example, the label that the model predicts, and one score per whitespace word and map.
 
-    `seen`: which words the model read; truncated words have NaN as their score.
+    `seen`: which words the model read; truncated words have NaN as their score. `probabilities`: of each label, if it predicts.
     """
 
     example: Example
@@ -75,6 +75,7 @@ class Explanation:
     maps: Mapping[str, Float[np.ndarray, " w"]]
     model: str = ""
     marked_by: str = PEOPLE
+    probabilities: Mapping[str, float] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """The explanation as one JSON line; null stands for a word without a score and for an example without rationale."""
@@ -110,17 +111,6 @@ def _cell(score: float, width: int) -> str:
 
 def _number(score: float) -> float | None:
     return float(f"{score:.{DIGITS}g}") if np.isfinite(score) else None
-
-
-def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Corpus:
-    """The texts to explain from the command line: a corpus, whose maps go to a file, or one text, whose maps are printed."""
-    if (corpus is None) == (words is None):
-        raise CorpusError('nothing, or two things, to explain; give a corpus, or --words "the soup was not good"')
-    if corpus is not None and out is None:
-        raise OutputError("the maps of a corpus are written, not printed; give -o scores.jsonl")
-    if words is not None and not words.split():
-        raise CorpusError('--words has no words; give a text, as in --words "the soup was not good"')
-    return Corpus.of([Example(words or "")], "words") if corpus is None else corpus
 
 
 def explain(
@@ -159,17 +149,25 @@ def _of_batch(
 ) -> Iterator[Explanation]:
     counts = [len(example.words) for example in examples]
     by_map = {chosen.name: word_scores(chosen.scores(forward), forward.batch, counts, word_score) for chosen in requests}
-    labels = predicted_labels(forward, loaded.labels)
+    labels, shares = predicted_labels(forward, loaded.labels), probabilities(forward, loaded.labels)
     seen = seen_words(forward.batch, max(counts))
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
         scores = {name: rows[row] for name, rows in by_map.items()}
-        yield Explanation(example, labels[row], seen[row, :count], scores, readable(loaded.name))
+        yield Explanation(example, labels[row], seen[row, :count], scores, readable(loaded.name), probabilities=shares[row])
 
 
 def predicted_labels(forward: ForwardPass, labels: Sequence[str]) -> list[str | None]:
     """The label that the model predicts for each text; None if it has fewer than two."""
     logits, rows = forward.logits, len(forward.batch.ids)
     return [None] * rows if logits is None or logits.shape[-1] < 2 else [labels[number] for number in logits.argmax(-1).tolist()]
+
+
+def probabilities(forward: ForwardPass, labels: Sequence[str]) -> list[dict[str, float]]:
+    """The probability of each label for each text; empty if the model has fewer than two."""
+    logits, rows = forward.logits, len(forward.batch.ids)
+    if logits is None or logits.shape[-1] < 2:
+        return [{} for _ in range(rows)]
+    return [dict(zip(labels, shares, strict=True)) for shares in logits.double().softmax(-1).tolist()]
 
 
 def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:

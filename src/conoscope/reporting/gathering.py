@@ -13,6 +13,7 @@ from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.reporting.facts import run_facts
+from conoscope.reporting.folders import parts_of
 from conoscope.results.result import Result, stored_tables
 from conoscope.results.store import TableInfo, read_index, read_provenance
 
@@ -45,7 +46,12 @@ def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
     """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
     the runs apart."""
     given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
-    return _named([(name, _run(source)) for name, source in given])
+    return _named([(name, _run(part)) for name, source in given for part in _parts(source)])
+
+
+def _parts(source: Source) -> Sequence[Source]:
+    """The source itself, or what the folder of a command holds."""
+    return [source] if isinstance(source, Result) else parts_of(Path(source))
 
 
 def _given_name(source: Source) -> tuple[str, Source]:
