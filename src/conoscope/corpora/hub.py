@@ -8,7 +8,7 @@ from typing import Any
 from conoscope.common.errors import ConoscopeError, CorpusError
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.entry import CorpusRequest, Entry
-from conoscope.corpora.files import example, scan
+from conoscope.corpora.files import example, scan, with_label_names
 from conoscope.corpora.tables import Row
 
 PREFIX = "hub:"
@@ -40,7 +40,8 @@ def _load(request: CorpusRequest) -> Corpus:
     if names is None and columns.label is not None:
         labelled = ((number, row) for number, row in rows() if row[columns.label] not in HELD_BACK)
         labels, _ = scan(labelled, where, columns.label)
-    return Corpus(request.name, request.split, labels, read, None, None, str(columns), request.given)
+    corpus = Corpus(request.name, request.split, labels, read, None, None, str(columns), request.given)
+    return with_label_names(corpus, columns.label_names)
 
 
 def split_names(request: CorpusRequest) -> tuple[str, ...]:
