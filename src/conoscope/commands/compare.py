@@ -11,11 +11,10 @@ from conoscope.common.terminal import answer, complain, say
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument(
-        "models", nargs="+", metavar="MODEL ... CORPUS",
-        help=f"folders written by conoscope train or save_pretrained, or Hub ids; and last the corpus: {CORPUS}",
-    )  # fmt: skip
-    command.add_argument("--corpus", help=SUPPRESS)
+    command.usage = "conoscope compare [OPTIONS] MODEL [MODEL ...] CORPUS"
+    command.add_argument("models", nargs="+", metavar="MODEL", help="folders written by conoscope train or save_pretrained, or Hub ids")
+    command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"last, {CORPUS}")
+    command.add_argument("--corpus", dest="old_corpus", help=SUPPRESS)
     command.add_argument(
         "-o", "--out", metavar="FILE", help="write the scores to this CSV file, and the pairwise tests to a second one beside it"
     )
@@ -45,7 +44,8 @@ def _run(args: Namespace) -> None:
 
 def _take_the_corpus(args: Namespace) -> None:
     """Take the last argument as the corpus; with --corpus, as before, all are models."""
-    if args.corpus is not None:
+    if args.old_corpus is not None:
+        args.corpus = args.old_corpus
         complain(f"--corpus goes with the next version; type conoscope compare {' '.join(args.models)} {args.corpus}")
         return
     *args.models, args.corpus = args.models

@@ -7,8 +7,9 @@ from typing import Any
 
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import seed
+from conoscope.commands.printing import plain
 from conoscope.common.errors import OutputError
-from conoscope.common.terminal import doing, say
+from conoscope.common.terminal import answer, doing, say
 
 SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
 MAPS = ("attention", "norms", "rollout", "gradient")
@@ -30,11 +31,13 @@ def _options(command: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    demo(Path(args.out), args.seed)
+    found = demo(Path(args.out), args.seed)
+    if args.json:
+        answer(plain(found))
 
 
-def demo(out: Path, seed: int = 0) -> None:
-    """Train `pure-attention` on bistro (or reuse the model of an earlier demo), measure it, print tables, write the report."""
+def demo(out: Path, seed: int = 0) -> dict[str, Any]:
+    """Return where things are, for JSON. Train `pure-attention` on bistro (or reuse the model of an earlier demo), measure it, print tables, write the report."""
     import torch
 
     from conoscope.corpora import load_corpus
@@ -61,6 +64,7 @@ def demo(out: Path, seed: int = 0) -> None:
     doing("drawing figures")
     page = report([out / "tables", out / "words.jsonl"], out / "report.html", progress=True)
     say(f"report: {page.resolve().as_uri()}\n\n{NEXT.format(model=model, out=out)}")
+    return {"model": model, "tables": out / "tables", "report": page, "scores": described["scores"], "seed": seed}
 
 
 def _train(model: Path, seed: int) -> None:
@@ -78,5 +82,6 @@ COMMAND = Command(
     options=_options,
     run=_run,
     loads_models=True,
+    as_json=True,
     resumes=True,
 )

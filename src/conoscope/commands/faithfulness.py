@@ -9,8 +9,8 @@ from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, evalua
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("model", help=MODEL)
-    command.add_argument("corpus", help=CORPUS)
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    command.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     evaluation_options(command)
     command.add_argument(
         "--erase", default="remove", help="how to erase words: remove them, or mask them with the mask or unknown token"

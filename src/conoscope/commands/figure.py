@@ -9,7 +9,7 @@ from conoscope.common.terminal import doing, say
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("name", help="a figure (conoscope list figures), such as sim, class-cones or gates")
+    command.add_argument("name", metavar="FIGURE", help="a figure (conoscope list figures), such as sim, class-cones or gates")
     command.add_argument(
         "results", nargs="*", metavar="OUT", help="folders, as for conoscope report; none for the figure positions"
     )

@@ -22,8 +22,8 @@ GENERIC = ("model", "best", "final", "checkpoint")
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("model", help="a folder written by save_pretrained, or a Hub id")
-    command.add_argument("corpus", nargs="?", help=f"{CORPUS}; leave it out to measure the weights alone")
+    command.add_argument("model", metavar="MODEL", help="a folder written by save_pretrained, or a Hub id")
+    command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"{CORPUS}; leave it out to measure the weights alone")
     command.add_argument(
         "-m", "--measure", action="append", metavar="NAME",
         help="a measure, such as sim or sim:mask=real; repeat for more; default all that apply",

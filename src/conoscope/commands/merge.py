@@ -8,7 +8,7 @@ from conoscope.common.terminal import complain
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("parts", nargs="+", help="folders written by conoscope measure --shard")
+    command.add_argument("parts", nargs="+", metavar="PART", help="folders written by conoscope measure --shard")
     command.add_argument("-o", "--out", required=True, help="folder for the merged result")
     command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
 

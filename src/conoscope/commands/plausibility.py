@@ -12,8 +12,8 @@ from conoscope.common.terminal import complain
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("model", nargs="?", help=f"{MODEL}; leave it out if all scores come from files (--scores)")
-    command.add_argument("corpus", help=f"{CORPUS}; with rationales")
+    command.add_argument("model", nargs="?", metavar="MODEL", help=f"{MODEL}; leave it out if all scores come from files (--scores)")
+    command.add_argument("corpus", metavar="CORPUS", help=f"{CORPUS}; with rationales")
     command.add_argument("--model", dest="old_model", help=SUPPRESS)
     evaluation_options(command)
     command.add_argument(

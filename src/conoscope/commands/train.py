@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def _options(command: ArgumentParser) -> None:
     command.add_argument(
         "corpus",
+        metavar="CORPUS",
         help="a corpus (conoscope list corpora), a file of labelled texts, a folder of files called train, validation and test "
         "(as train.csv), or hub:ID",
     )

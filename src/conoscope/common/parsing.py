@@ -46,9 +46,9 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
     """Help that shows a default where there is one to know, and leaves the lines of examples as they are."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        silent = action.default in (None, False, (), "") or action.default == [] or action.default == {}
-        said = action.help or ""
-        return said if silent or action.required or "default" in said else str(super()._get_help_string(action))
+        said, default = action.help or "", action.default
+        shown = isinstance(default, str | int | float) and not isinstance(default, bool) and default not in ("", argparse.SUPPRESS)
+        return f"{said} (default: {default})" if shown and "default" not in said else said
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if "\n" not in text:

@@ -1,12 +1,14 @@
 """Files without a header: whether a CSV or TSV file has none, and which of its columns holds texts and which labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conoscope.common.errors import CorpusError
 from conoscope.common.terminal import complain
 from conoscope.corpora.base import Notes
 from conoscope.corpora.tables import DELIMITERS, kind_of, rows_without_header
@@ -28,7 +30,7 @@ def without_header(path: Path, columns: "Columns", default: "Columns") -> "Colum
     """
     if kind_of(path) not in DELIMITERS:
         return None
-    table: list[Mapping[str, str]] = [row for _, row in islice(rows_without_header(path, Notes()), READ)]
+    table = list(_first_rows(path))
     asked = [name for name in (columns.text, columns.label, columns.pair, columns.rationale) if name]
     if not table or columns.text in table[0].values():
         return None
@@ -46,6 +48,13 @@ def without_header(path: Path, columns: "Columns", default: "Columns") -> "Colum
         of_label = "" if found.label is None else f" and column {found.label} as the label"
         _tell(f"{path} has no header: column {found.text} is read as the text{of_label}; choose with --text and --label")
     return found
+
+
+def _first_rows(path: Path) -> Iterator[Mapping[str, str]]:
+    """The first rows, up to one that cannot be read: whoever reads the whole file says what is wrong there."""
+    with suppress(CorpusError):
+        for _, row in islice(rows_without_header(path, Notes()), READ):
+            yield row
 
 
 @cache
