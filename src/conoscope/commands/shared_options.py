@@ -1,10 +1,12 @@
 """Options that several commands share, and functions that turn parsed arguments into objects."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.commands.option_types import label_names, positive, seed
-from conoscope.common.textfiles import readable
+from conoscope.common.errors import CorpusError
+from conoscope.common.textfiles import is_there, readable
 
 if TYPE_CHECKING:
     from conoscope.corpora import Columns, Corpus
@@ -91,9 +93,12 @@ def evaluation_options(command: ArgumentParser) -> None:
 
 
 def corpus_from(args: Namespace) -> "Corpus":
-    """Return the corpus that the arguments name."""
+    """Return the corpus that the arguments name; CorpusError if the model stands where the corpus belongs."""
     from conoscope.corpora import load_corpus
 
+    model = getattr(args, "model", None)
+    if isinstance(model, str) and is_there(Path(args.corpus) / "config.json") and not is_there(Path(model), folder=True):
+        raise CorpusError(f"{args.corpus} is a model: models come first, the corpus last; type {args.corpus} {model}")
     return load_corpus(args.corpus, columns_from(args), args.seed, args.data_dir)
 
 

@@ -13,7 +13,7 @@ from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
 from conoscope.corpora.cutting import TENTH, side
 from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.files import Columns, is_file, read_file
-from conoscope.corpora.folders import file_of, split_files
+from conoscope.corpora.folders import file_of, in_folder, split_files
 
 __all__ = [
     "CORPORA",
@@ -68,9 +68,10 @@ def load_corpus(spec: str | Path, columns: Columns | None = None, seed: int = 0,
     >>> load_corpus("stanfordnlp/sst2:validation", Columns(text="sentence"))
     """
     spec = named("corpus", spec)
-    path = file_of(spec) or (Path(spec) if is_file(spec) else None)
-    if path is not None:
-        return read_file(path, columns or Columns())
+    if (path := file_of(spec)) is not None:
+        return in_folder(read_file(path, columns or Columns()), path)
+    if is_file(spec):
+        return read_file(Path(spec), columns or Columns())
     entry, request = parse_spec(spec, columns, seed, data_dir)
     return entry.corpus(request if request.split else replace(request, split="test"))
 
@@ -122,7 +123,7 @@ def every_split(
     """All splits of a spec (one, if it names one), and the errors of the splits that could not be loaded."""
     spec = named("corpus", spec)
     if files := split_files(spec):
-        return {split: replace(read_file(path, columns or Columns()), split=split) for split, path in files.items()}, {}
+        return {split: in_folder(read_file(path, columns or Columns()), path) for split, path in files.items()}, {}
     if is_file(spec) or file_of(spec) is not None:
         return {"": load_corpus(spec, columns)}, {}
     entry, request = parse_spec(spec, columns, seed, data_dir)
@@ -164,7 +165,7 @@ def _splits(spec: str, columns: Columns | None, seed: int, data_dir: str | Path 
     if files := split_files(spec):
         if "train" not in files:
             raise CorpusError(f"{spec} has no split to train on; it has {one_of(files)}")
-        return {split: replace(read_file(path, columns or Columns()), split=split) for split, path in files.items()}
+        return {split: in_folder(read_file(path, columns or Columns()), path) for split, path in files.items()}
     if is_file(spec) or file_of(spec) is not None:
         return {"train": load_corpus(spec, columns, seed)}
     entry, request = parse_spec(spec, columns, seed, data_dir)

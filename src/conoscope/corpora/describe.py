@@ -120,7 +120,7 @@ class Surveyed:
 
     def record(self) -> dict[str, Any]:
         """The same as a mapping, for JSON."""
-        splits = [{"split": _name(one), **_row(one), "labels": _shares(one), "notes": dict(one.notes)} for one in self.splits]
+        splits = [{"split": _name(one), **_record(one), "labels": _shares(one), "notes": dict(one.notes)} for one in self.splits]
         samples = [{"id": e.id, "label": e.label, "text": e.text, "pair": e.pair} for one in self.splits for e in one.samples]
         return {"corpus": self.heading, "splits": splits, "samples": samples, "remarks": [*self.remarks, *self.coverage]}
 
@@ -204,6 +204,11 @@ def _balance(described: Sequence[Description]) -> str:
     return (
         pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
     )
+
+
+def _record(one: Description) -> dict[str, Any]:
+    named = {"words: median": "median_words", "95 %": "words_of_95_percent", "most": "most_words", "marked words": "marked_share"}
+    return {named.get(name, name): value for name, value in _row(one).items()}
 
 
 def _shares(one: Description) -> dict[str, dict[str, float]]:

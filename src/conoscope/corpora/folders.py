@@ -1,9 +1,11 @@
 """A folder of splits: files called train, validation and test, such as reviews/train.csv."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from conoscope.common.errors import CorpusError, one_of
-from conoscope.common.textfiles import is_there
+from conoscope.common.textfiles import is_there, readable
+from conoscope.corpora.base import Corpus
 from conoscope.corpora.tables import READERS, kind_of
 
 NAMES = ("train", "validation", "valid", "val", "dev", "test")
@@ -35,3 +37,8 @@ def file_of(spec: str) -> Path | None:
     if files and split not in files:
         raise CorpusError(f"no split {split!r} in {folder}; it has {one_of(files)}")
     return files.get(split)
+
+
+def in_folder(corpus: Corpus, path: Path) -> Corpus:
+    """The corpus of one file of a folder, named after the folder and the split."""
+    return replace(corpus, name=readable(path.absolute().parent.name), split=path.name.partition(".")[0])
