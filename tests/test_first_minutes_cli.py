@@ -153,8 +153,8 @@ def test_a_default_folder_is_this_run_s_own_and_never_another_s(run: Run) -> Non
 
 @pytest.mark.parametrize("name", ["../odd name/mödel", "runs/best", "hub:x/y", "/"])
 def test_a_default_folder_has_a_name_that_every_system_takes(name: str) -> None:
-    from conoscope.commands.measure import _default_folder
     from conoscope.cli import parser
+    from conoscope.commands.measure import _default_folder
 
     folder = _default_folder(parser().parse_args(["measure", name, "reviews.csv"]))
     assert len(folder.parts) == 1
@@ -280,9 +280,7 @@ def test_samples_show_every_class(run: Run) -> None:
 # Explaining a few texts
 
 
-def test_explain_shows_probabilities_of_several_texts_and_reads_standard_input(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explain_shows_probabilities_of_several_texts_and_reads_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     _, out, _ = run('conoscope explain runs/a --words "the soup was good" --words "the soup was cold"')
     assert out.count("predicted: ") == 2
     shares = [float(word.strip("(),")) for word in out.splitlines()[5].split() if word.strip("(),").startswith("0.")]
@@ -360,7 +358,9 @@ def test_bash_completes_commands_options_and_choices(run: Run, tmp_path: Path) -
     def completed(*words: str) -> list[str]:
         typed = " ".join(f"'{word}'" for word in ("conoscope", *words))
         script = f"source c.sh; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _conoscope; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        return subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8").stdout.split()
+        return subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8"
+        ).stdout.split()
 
     assert completed("mea") == ["measure"]
     assert completed("measure", "runs/a", "--lab") == ["--label", "--label-names"]

@@ -12,7 +12,9 @@ from conoscope.common.terminal import answer, complain, say
 
 def _options(command: ArgumentParser) -> None:
     command.usage = "conoscope compare [OPTIONS] MODEL [MODEL ...] CORPUS"
-    command.add_argument("models", nargs="+", metavar="MODEL", help="folders written by conoscope train or save_pretrained, or Hub ids")
+    command.add_argument(
+        "models", nargs="+", metavar="MODEL", help="folders written by conoscope train or save_pretrained, or Hub ids"
+    )
     command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"last, {CORPUS}")
     command.add_argument("--corpus", dest="old_corpus", help=SUPPRESS)
     command.add_argument(

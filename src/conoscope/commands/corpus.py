@@ -17,7 +17,10 @@ def _options(command: ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
     command.add_argument(
-        "--samples", type=count, metavar="N", help="number of texts to show; default one of each class, at least 3, or 0 for corpora with offensive texts"
+        "--samples",
+        type=count,
+        metavar="N",
+        help="number of texts to show; default one of each class, at least 3, or 0 for corpora with offensive texts",
     )
     command.add_argument("--vectors", metavar="SOURCE", help="also print how many words have a vector in this file or package")
     command.add_argument("--seed", type=seed, default=0, help="seed of a generated corpus, or of a random split")

@@ -37,7 +37,10 @@ def _run(args: Namespace) -> None:
 
 
 def demo(out: Path, seed: int = 0) -> dict[str, Any]:
-    """Return where things are, for JSON. Train `pure-attention` on bistro (or reuse the model of an earlier demo), measure it, print tables, write the report."""
+    """Where the model, the tables and the report are, and the scores.
+
+    Trains `pure-attention` on bistro (or reuses the model of an earlier demo), measures it, prints tables, writes the report.
+    """
     import torch
 
     from conoscope.corpora import load_corpus

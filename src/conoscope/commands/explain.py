@@ -21,7 +21,7 @@ GIVE = '--words "the soup was not good"'
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
-    command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"{CORPUS}; or - for texts from standard input; or give --words")
+    command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"{CORPUS}; or - for standard input; or give --words")
     command.add_argument(
         "--words", type=readable, action="append", metavar="TEXT",
         help="explain this text instead of a corpus, and print a table; repeat for more; - reads standard input, one text a line",

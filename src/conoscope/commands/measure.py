@@ -30,7 +30,8 @@ def _options(command: ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "-o", "--out",
-        help="folder for tables (parquet, CSV), provenance and sums; default conoscope-MODEL-CORPUS, numbered if that holds another run",
+        help="folder for tables (parquet, CSV), provenance and sums; default conoscope-MODEL-CORPUS, numbered if that holds "
+        "another run",
     )  # fmt: skip
     command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
     command.add_argument("--batch-size", type=positive, metavar="N", help="texts per batch; default 32, on a GPU 128")
@@ -54,9 +55,9 @@ def _run(args: Namespace) -> None:
 
     corpus = None if args.corpus is None else corpus_from(args)
     options = Options(**fields_from(args, Options), progress=True)
-    out = NumberedFolder(_default_folder(args)) if args.out is None else args.out
-    result = measure(args.model, corpus, args.measure, options, out)
-    print_result(result, args.out or out.path, args)
+    default = NumberedFolder(_default_folder(args))
+    result = measure(args.model, corpus, args.measure, options, default if args.out is None else args.out)
+    print_result(result, args.out or default.path or default.base, args)
 
 
 def _default_folder(args: Namespace) -> Path:

@@ -6,13 +6,14 @@ from typing import Any
 from conoscope.commands.base import Command
 from conoscope.commands.printing import print_evaluation
 from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, evaluation_options, explaining_options, fields_from
-
 from conoscope.common.errors import ModelError
 from conoscope.common.terminal import complain
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("model", nargs="?", metavar="MODEL", help=f"{MODEL}; leave it out if all scores come from files (--scores)")
+    command.add_argument(
+        "model", nargs="?", metavar="MODEL", help=f"{MODEL}; leave it out if all scores come from files (--scores)"
+    )
     command.add_argument("corpus", metavar="CORPUS", help=f"{CORPUS}; with rationales")
     command.add_argument("--model", dest="old_model", help=SUPPRESS)
     evaluation_options(command)

@@ -11,8 +11,10 @@ from conoscope.common.textfiles import is_there, readable
 if TYPE_CHECKING:
     from conoscope.corpora import Columns, Corpus
 
-CORPUS = "a corpus and split, as in bistro:test, a file of texts, a folder of files called train, validation and test (as in " \
+CORPUS = (
+    "a corpus and split, as in bistro:test, a file of texts, a folder of files called train, validation and test (as in "
     "reviews/:test), or hub:ID:SPLIT"
+)
 MODEL = "a folder written by conoscope train or save_pretrained, or a Hub id"
 CORPUS_OPTIONS = ("text", "pair", "label", "rationale", "label_names", "data_dir", "limit")
 """Options that have no effect without a corpus."""

@@ -21,7 +21,9 @@ def _options(command: ArgumentParser) -> None:
         "(as train.csv), or hub:ID",
     )
     command.add_argument(
-        "--validation", metavar="FILE", help="texts to stop by, of the same columns; default a tenth of the texts, set aside by hash"
+        "--validation",
+        metavar="FILE",
+        help="texts to stop by, of the same columns; default a tenth of the texts, set aside by hash",
     )
     command.add_argument("-o", "--out", required=True, help="folder for the model; with --seeds, for one folder per seed")
     _model_options(command)

@@ -47,7 +47,9 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str:
         said, default = action.help or "", action.default
-        shown = isinstance(default, str | int | float) and not isinstance(default, bool) and default not in ("", argparse.SUPPRESS)
+        shown = (
+            isinstance(default, str | int | float) and not isinstance(default, bool) and default not in ("", argparse.SUPPRESS)
+        )
         return f"{said} (default: {default})" if shown and "default" not in said else said
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:

@@ -32,8 +32,8 @@ COLOURS = {
 class _Screen:
     """What is printed, and what the terminal shows for the moment.
 
-    `quiet`: no notes, no progress. `data`: standard output is for JSON alone. `label`: what is being done, since when. `last`: when
-    something was last printed.
+    `quiet`: no notes, no progress. `data`: standard output is for JSON alone. `label`, `since`: what is being done, and since
+    when. `last`: when something was last printed.
     """
 
     quiet: bool = False

@@ -89,7 +89,9 @@ def describe(corpus: Corpus, samples: int | None = None, progress: bool = False)
             bar.advance(1)
     if not described.examples:
         raise CorpusError(f"{corpus} has no examples; give another corpus")
-    turns = zip_longest(*([example for *_, example in sorted(sampled[label], reverse=True)] for label in sorted(sampled, key=str)))
+    turns = zip_longest(
+        *([example for *_, example in sorted(sampled[label], reverse=True)] for label in sorted(sampled, key=str))
+    )
     described.samples = [example for turn in turns for example in turn if example is not None][:samples]
     return described
 

@@ -40,11 +40,10 @@ def without_header(path: Path, columns: "Columns", default: "Columns") -> "Colum
     named = columns.text == default.text and columns.label == default.label and columns.pair is columns.rationale is None
     if not numbered and not (named and (label is not None or _is_sentence(table[0][text]))):
         return None
-    guessed = {} if columns.text != default.text else {"text": text}
+    found = columns if columns.text != default.text else replace(columns, text=text)
     if columns.label is None and not numbered and label is not None:
-        guessed["label"] = label
-    found = replace(columns, **guessed)
-    if guessed:
+        found = replace(found, label=label)
+    if found != columns:
         of_label = "" if found.label is None else f" and column {found.label} as the label"
         _tell(f"{path} has no header: column {found.text} is read as the text{of_label}; choose with --text and --label")
     return found

@@ -77,7 +77,7 @@ def rows_without_header(path: Path, notes: Notes) -> Iterator[Row]:
 
 
 def _fields(path: Path, notes: Notes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each row that is not empty; a field may contain line breaks, so a row's line is the one on which it begins."""
+    """The fields of each row that is not empty, with its line; as fields may contain line breaks, that on which it begins."""
     csv.field_size_limit(1 << 30)
     table = csv.reader(lines(path, notes), delimiter=delimiter, strict=True)
     start = 0

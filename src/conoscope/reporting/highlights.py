@@ -21,7 +21,18 @@ LAYERS = 5
 """How many layers are shown of a deep model: the first, the last, and some between."""
 MAIN = {"class_cones": "class_cones.nearest"}
 """The table that is shown of a measure, where it is not the first."""
-ORDER = ("sim", "attention_entropy", "class_cones", "effective_rank", "norms", "mixing", "heads", "vector_norms", "gates", "stream")
+ORDER = (
+    "sim",
+    "attention_entropy",
+    "class_cones",
+    "effective_rank",
+    "norms",
+    "mixing",
+    "heads",
+    "vector_norms",
+    "gates",
+    "stream",
+)
 """The measures that are shown first."""
 WIDTH, LONGEST = 120, 60
 """The width of a line, and of what a number is of."""
@@ -29,7 +40,7 @@ WIDTH, LONGEST = 120, 60
 
 @dataclass(frozen=True)
 class KeyNumber:
-    """Values by layer of one row of a table: the table, what the row is of (its keys), and means over heads where it has heads."""
+    """Values by layer of one row of a table, and what the row is of: its keys; means over heads where it has heads."""
 
     table: str
     keys: Mapping[str, Any]
@@ -120,7 +131,7 @@ def _rows(name: str, frame: "pd.DataFrame") -> Iterator[KeyNumber]:
             return
         means = rows.groupby("layer")["value"].mean()
         told = {key: value for key, value in zip([*keys, "of"], group, strict=True) if value not in ("", None) and value == value}
-        yield KeyNumber(name, told, {int(layer): float(value) for layer, value in means.items()})
+        yield KeyNumber(name, told, dict(zip(map(int, means.index), map(float, means), strict=True)))
 
 
 def _some(layers: Sequence[int]) -> list[int]:
