@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from conoscope.commands.base import Command
 from conoscope.commands.printing import print_result
-from conoscope.common.terminal import complain
+from conoscope.common.terminal import complain, doing
 
 
 def _options(command: ArgumentParser) -> None:
@@ -16,7 +16,9 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     from conoscope.measuring.pipeline import merge
 
+    doing("reading the sums")
     result = merge(args.parts)
+    doing("reading the sums into tables")
     result.save(args.out)
     print_result(result, args.out, args)
     if result.missing:

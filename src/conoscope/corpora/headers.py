@@ -38,7 +38,7 @@ def without_header(path: Path, columns: "Columns", default: "Columns") -> "Colum
     text = _text_column(table)
     label = _label_column(table, text)
     named = columns.text == default.text and columns.label == default.label and columns.pair is columns.rationale is None
-    if not numbered and not (named and (label is not None or _is_sentence(table[0][text]))):
+    if not numbered and not (named and (label is not None or _are_sentences([row[text] for row in table]))):
         return None
     found = columns if columns.text != default.text else replace(columns, text=text)
     if columns.label is None and not numbered and label is not None:
@@ -77,5 +77,12 @@ def _label_column(table: Sequence[Mapping[str, str]], text: str) -> str | None:
     return None
 
 
+def _are_sentences(fields: Sequence[str]) -> bool:
+    """Whether the first field is a text and no name of a column, and so are most of the others."""
+    alike = [_is_sentence(field) for field in fields]
+    return alike[0] and 2 * sum(alike[1:]) >= max(len(alike) - 1, 1)
+
+
 def _is_sentence(field: str) -> bool:
-    return len(field.split()) >= SENTENCE or (len(field.split()) > 1 and field.rstrip().endswith((".", "!", "?")))
+    words = field.split()
+    return len(words) >= SENTENCE or (len(words) > 1 and field.rstrip().endswith((".", "!", "?")))
