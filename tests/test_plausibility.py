@@ -244,13 +244,13 @@ def test_broken_files_of_scores_are_refused_in_one_line(row: str, said: str, tmp
 
 
 def test_a_map_without_a_model_is_refused() -> None:
-    with pytest.raises(ModelError, match="the map attention is made with a model, and none is given; give --model"):
+    with pytest.raises(ModelError, match="the map attention is made with a model, and none is given; give one before the corpus"):
         plausibility("bistro:test", maps=["attention"])
 
 
 def test_the_command_prints_and_writes_tables(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    command = ["plausibility", "bistro:test", "--model", str(model), "--map", "attention", "--map", "rollout", "--limit", "30"]
+    command = ["plausibility", str(model), "bistro:test", "--map", "attention", "--map", "rollout", "--limit", "30"]
     assert main([*command, "-o", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "auprc" in printed
@@ -269,12 +269,12 @@ def test_the_command_prints_and_writes_tables(model: Path, tmp_path: Path, capsy
 
 def test_bad_input_gets_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plain.csv").write_text("text,label\nfine soup,positive\n", encoding="utf-8")
-    base = ("plausibility", "bistro:test", "--model", model)
+    base = ("plausibility", model, "bistro:test")
     assert "no map 'saliency'" in refusal(capsys, *base, "--map", "saliency")
     assert "no file" in refusal(capsys, *base, "--scores", tmp_path / "none.jsonl")
     assert "of no known kind" in refusal(capsys, *base, "--scores", model / "config.json")
     assert "no normalize 'x'" in refusal(capsys, *base, "--normalize", "x")
-    assert "has no rationales" in refusal(capsys, "plausibility", tmp_path / "plain.csv", "--model", model)
+    assert "has no rationales" in refusal(capsys, "plausibility", model, tmp_path / "plain.csv")
     assert "has no column 'why'" in refusal(capsys, "plausibility", tmp_path / "plain.csv", "--rationale", "why")
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from conoscope.commands.base import Command
+from conoscope.commands.printing import plain
 from conoscope.common.errors import one_of
 from conoscope.common.options import options_of
-from conoscope.common.terminal import say
+from conoscope.common.terminal import answer, say
 
 if TYPE_CHECKING:
     from conoscope.corpora import Entry
@@ -18,6 +19,9 @@ def _options(command: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
+    if args.json:
+        answer(plain(RECORDS[args.what]()))
+        return
     say(LISTED[args.what]())
 
 
@@ -83,10 +87,67 @@ LISTED: dict[str, Callable[[], str]] = {
     "studies": _studies,
 }
 
+
+def _measure_records() -> list[dict[str, Any]]:
+    from conoscope.measures import CATALOGUE, describe
+
+    return [describe(measure) for measure in CATALOGUE.values()]
+
+
+def _map_records() -> list[dict[str, Any]]:
+    from conoscope.explaining import METHODS
+
+    return [
+        {"map": method.name, "what": method.summary, "options": options_of(method.choices), "source": method.source}
+        for method in METHODS.values()
+    ]
+
+
+def _figure_records() -> list[dict[str, Any]]:
+    from conoscope.figures import FIGURES
+
+    found = [{"figure": figure.name, "title": figure.title, "tables": list(figure.needs)} for figure in FIGURES.values()]
+    return [*found, {"figure": "positions", "title": "Products of sinusoidal positions", "tables": []}]
+
+
+def _corpus_records() -> list[dict[str, Any]]:
+    from conoscope.corpora import CORPORA
+
+    return [
+        {"corpus": name, "what": entry.what, "splits": list(entry.splits), "options": options_of(entry.choices)}
+        for name, entry in CORPORA.items()
+    ]
+
+
+def _preset_records() -> list[dict[str, Any]]:
+    from conoscope.models.family import PRESETS
+
+    return [{"preset": name, **shape} for name, shape in PRESETS.items()]
+
+
+def _study_records() -> list[dict[str, Any]]:
+    from conoscope.studies import STUDIES
+
+    return [
+        {"study": study.name, "title": study.title, "source": study.source, "models": len(study.conditions), "seeds": study.seeds}
+        for study in STUDIES.values()
+    ]
+
+
+RECORDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "measures": _measure_records,
+    "maps": _map_records,
+    "figures": _figure_records,
+    "corpora": _corpus_records,
+    "presets": _preset_records,
+    "studies": _study_records,
+}
+
 COMMAND = Command(
     name="list",
     help="list the measures, maps, figures, corpora, presets or studies",
     example="conoscope list measures",
     options=_options,
     run=_run,
+    as_json=True,
 )

@@ -16,6 +16,7 @@ from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
 from conoscope.corpora.cutting import TENTH, side
 from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.files import Columns, is_file, read_file
+from conoscope.corpora.folders import file_of, in_folder, split_files
 from conoscope.corpora.given import corpus_of_given
 
 __all__ = [
@@ -83,6 +84,8 @@ def load_corpus(
     if not isinstance(spec, str | os.PathLike):
         return corpus_of(spec, columns)
     spec = named("corpus", spec)
+    if (path := file_of(spec)) is not None:
+        return in_folder(read_file(path, columns or Columns()), path)
     if is_file(spec):
         return read_file(Path(spec), columns or Columns())
     entry, request = parse_spec(spec, columns, seed, data_dir)
@@ -113,11 +116,19 @@ def is_text(given: str) -> bool:
 
 def names_texts(given: str) -> bool:
     """Whether a string is a text, or names a file of texts or a known corpus, and no folder."""
-    return not is_there(Path(given), folder=True) and (is_file(given) or _is_spec(given, hub=False) or is_text(given))
+    if is_there(Path(given), folder=True):
+        return _names_splits(given)
+    return is_file(given) or _names_splits(given) or _is_spec(given, hub=False) or is_text(given)
 
 
 def _is_there(given: str) -> bool:
-    return is_file(given) or is_there(Path(given), folder=True)
+    return is_file(given) or is_there(Path(given), folder=True) or _names_splits(given)
+
+
+def _names_splits(given: str) -> bool:
+    """Whether a string names a folder of splits, or one of its splits."""
+    folder, colon, _ = given.rpartition(":")
+    return bool(split_files(given) or (colon and split_files(folder)))
 
 
 def _is_spec(given: str, hub: bool = True) -> bool:
@@ -182,7 +193,9 @@ def every_split(
 ) -> tuple[dict[str, Corpus], dict[str, CorpusError]]:
     """All splits of a spec (one, if it names one), and the errors of the splits that could not be loaded."""
     spec = named("corpus", spec)
-    if is_file(spec):
+    if files := split_files(spec):
+        return {split: in_folder(read_file(path, columns or Columns()), path) for split, path in files.items()}, {}
+    if is_file(spec) or file_of(spec) is not None:
         return {"": load_corpus(spec, columns)}, {}
     entry, request = parse_spec(spec, columns, seed, data_dir)
     found: dict[str, Corpus] = {}
@@ -198,12 +211,34 @@ def every_split(
 
 
 def splits_of(
-    spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
+    spec: str | Path,
+    columns: Columns | None = None,
+    seed: int = 0,
+    data_dir: str | Path | None = None,
+    validation: str | Path | None = None,
 ) -> dict[str, Corpus]:
-    """The splits train, validation and test; without a validation split, a tenth of train is set aside by hash."""
+    """The splits train, validation and test; `validation` may be a file or corpus of its own.
+
+    Without a validation split, a tenth of train is set aside by hash.
+    """
     spec, seed = named("corpus", spec), within("seed", seed, SEED)
-    if is_file(spec):
-        return _cut(load_corpus(spec, columns, seed), seed)
+    found = _splits(spec, columns, seed, data_dir)
+    held_out = [name for name in VALIDATION if name in found]
+    if validation is not None:
+        learned = {"train": found["train"], "validation": load_corpus(validation, columns, seed, data_dir)}
+    else:
+        learned = {"train": found["train"], "validation": found[held_out[0]]} if held_out else _cut(found["train"], seed)
+    return {**learned, **({"test": found["test"]} if "test" in found else {})}
+
+
+def _splits(spec: str, columns: Columns | None, seed: int, data_dir: str | Path | None) -> dict[str, Corpus]:
+    """The splits of a spec, of which one is train, and others VALIDATION and test."""
+    if files := split_files(spec):
+        if "train" not in files:
+            raise CorpusError(f"{spec} has no split to train on; it has {one_of(files)}")
+        return {split: in_folder(read_file(path, columns or Columns()), path) for split, path in files.items()}
+    if is_file(spec) or file_of(spec) is not None:
+        return {"train": load_corpus(spec, columns, seed)}
     entry, request = parse_spec(spec, columns, seed, data_dir)
     if request.split:
         whole = ":".join(filter(None, (request.name, request.given)))
@@ -212,11 +247,9 @@ def splits_of(
     if "train" not in names:
         raise CorpusError(f"{spec} has no split to train on; it has {one_of(names)}")
     found = {name: entry.corpus(replace(request, split=name)) for name in names if name in ("train", "test", *VALIDATION)}
-    validation = next((found[name] for name in VALIDATION if name in found), None)
-    learned = {"train": found["train"], "validation": validation} if validation is not None else _cut(found["train"], seed)
-    if "test" not in found or (not entry.splits and next((e.label for e in found["test"]), None) is None):
-        return learned  # data sets of the Hub may withhold the labels of their test split
-    return {**learned, "test": found["test"]}
+    if "test" in found and not entry.splits and next((e.label for e in found["test"]), None) is None:
+        del found["test"]  # data sets of the Hub may withhold the labels of their test split
+    return found
 
 
 def _cut(whole: Corpus, seed: int) -> dict[str, Corpus]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from conoscope.common.errors import CorpusError, one_of
 from conoscope.corpora.base import Corpus, Example, Notes, digest_of
-from conoscope.corpora.files import Columns, example, scan
+from conoscope.corpora.files import Columns, example, scan, with_label_names
 from conoscope.corpora.hub import of_rows
 
 NAME = "texts"
@@ -89,7 +89,8 @@ def _of_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, names: Sequenc
     numbered = list(enumerate(rows, 1))
     labels, size = scan(numbered, NAME, chosen.label)
     examples = tuple(example(row, chosen, at, at) for number, row in numbered for at in [f"{NAME}:{number}"])
-    return Corpus(NAME, "", labels, lambda _: iter(examples), size, fingerprint=digest_of(examples))
+    corpus = Corpus(NAME, "", labels, lambda _: iter(examples), size, fingerprint=digest_of(examples))
+    return with_label_names(corpus, columns.label_names)
 
 
 def _of_dataset(texts: Any, columns: Columns) -> Corpus:
@@ -109,7 +110,8 @@ def _of_dataset(texts: Any, columns: Columns) -> Corpus:
 
     size = len(texts) if hasattr(texts, "__len__") else None
     name, _, split = where.partition(":")
-    return Corpus(name, split, labels, counted, size, fingerprint=f"{getattr(texts, '_fingerprint', '')} {chosen}")
+    corpus = Corpus(name, split, labels, counted, size, fingerprint=f"{getattr(texts, '_fingerprint', '')} {chosen}")
+    return with_label_names(corpus, columns.label_names)
 
 
 def _kind(item: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from conoscope.common.errors import ConoscopeError, CorpusError
 from conoscope.corpora.base import Corpus, Example
 from conoscope.corpora.entry import CorpusRequest, Entry
-from conoscope.corpora.files import Columns, example, scan
+from conoscope.corpora.files import Columns, example, scan, with_label_names
 from conoscope.corpora.tables import Row
 
 PREFIX = "hub:"
@@ -30,7 +30,8 @@ def _load(request: CorpusRequest) -> Corpus:
 
     names = getattr(features[columns.label], "names", None) if columns.label else None
     read, labels = of_rows(rows, columns, names, where)
-    return Corpus(request.name, request.split, labels, lambda _: read(), None, None, str(columns), request.given)
+    corpus = Corpus(request.name, request.split, labels, lambda _: read(), None, None, str(columns), request.given)
+    return with_label_names(corpus, columns.label_names)
 
 
 def of_rows(

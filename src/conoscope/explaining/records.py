@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from conoscope.capture.batcher import WINDOW, Batcher
 from conoscope.capture.loading import LoadedModel, ModelSource, load_model
 from conoscope.common.bounds import POSITIVE, check
-from conoscope.common.errors import CorpusError, MeasureError, OutputError, one_of
+from conoscope.common.errors import MeasureError, OutputError, one_of
 from conoscope.common.keywords import names_in, nearest, with_keywords
 from conoscope.common.markup import Html, cut, joined
 from conoscope.common.options import refuse_twice
@@ -147,17 +147,6 @@ def _cell(score: float, width: int) -> str:
 
 def _number(score: float) -> float | None:
     return float(f"{score:.{DIGITS}g}") if np.isfinite(score) else None
-
-
-def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Corpus:
-    """The texts to explain from the command line: a corpus, whose maps go to a file, or one text, whose maps are printed."""
-    if (corpus is None) == (words is None):
-        raise CorpusError('nothing, or two things, to explain; give a corpus, or --words "the soup was not good"')
-    if corpus is not None and out is None:
-        raise OutputError("the maps of a corpus are written, not printed; give -o scores.jsonl")
-    if words is not None and not words.split():
-        raise CorpusError('--words has no words; give a text, as in --words "the soup was not good"')
-    return Corpus.of([Example(words or "")], "words") if corpus is None else corpus
 
 
 @dataclass(frozen=True)

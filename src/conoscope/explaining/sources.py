@@ -39,7 +39,7 @@ class Sources:
         """The sources for these maps and files; without either, DEFAULT_MAPS of the model."""
         chosen = names_in(maps) if maps is not None else DEFAULT_MAPS if model is not None and not files else ()
         if chosen and model is None:
-            raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give --model")
+            raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give one before the corpus")
         refuse_twice("map", chosen)
         own = tuple(dict.fromkeys((*chosen, CHANCE)))
         for name in own:

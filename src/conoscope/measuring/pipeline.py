@@ -1,6 +1,6 @@
 """measure(): the whole pipeline in one call, from a model and a corpus to tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -22,7 +22,7 @@ from conoscope.common.errors import CaptureError, CorpusError, MeasureError, Out
 from conoscope.common.keywords import names_in, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
-from conoscope.common.terminal import Progress, say
+from conoscope.common.terminal import Progress, doing, say
 from conoscope.common.versions import versions
 from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of
@@ -71,14 +71,15 @@ def measure(
     corpus: Texts | None = None,
     measures: str | Sequence[str] | None = None,
     options: Options | None = None,
-    out: str | Path | None = None,
+    out: str | Path | Callable[[Mapping[str, Any]], Path] | None = None,
     **keywords: Any,
 ) -> Result:
     """Measure a model on texts in one streaming pass.
 
     Without `measures`, every applicable measure is run; without texts, those of the weights only. With `out`, the result is
-    also saved there, and an interrupted run resumes. Keywords are the fields of Options, and text, label, pair and rationale,
-    the columns of a file, of dictionaries, of a DataFrame or of a data set.
+    also saved there, and an interrupted run resumes; `out` is a folder, or a function from the provenance to one. Keywords are
+    the fields of Options, and text, label, pair and rationale, the columns of a file, of dictionaries, of a DataFrame or of a
+    data set.
 
     >>> measure("runs/pure", "bistro:test", "sim", limit=100)["sim"]
     """
@@ -92,7 +93,9 @@ def measure(
     _refuse_without_texts(requests, corpus is not None)
     _refuse_unread(requests, chosen, corpus is not None)
     chosen_pool(chosen.pool)
+    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
+    doing("beginning to measure")
     batcher = loaded.batcher(texts, chosen.max_length, _annotations(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, requests, chosen), "every": not measures}
@@ -100,13 +103,15 @@ def measure(
         pool = text_vector(loaded, chosen.pool)
         provenance["pool"] = pool.provenance()
         provenance["notes"] += [] if pool.note is None else [pool.note]
-    checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
+    folder = None if out is None else claim(out(provenance) if callable(out) else out, provenance)
+    checkpoint = Checkpoint(folder, provenance)
     tally = Tally.for_needs(need for requested in requests for need in requested.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
     if corpus is not None and not result.provenance["seen"]["examples"] and chosen.shard == (1, 1):
         raise CorpusError(f"{texts} has no examples to measure; give another corpus")
-    if out is not None:
-        result.save(out)
+    if folder is not None:
+        doing("reading the sums into tables")
+        result.save(folder)
         checkpoint.clear()
     return result
 

@@ -14,6 +14,7 @@ from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.reporting.facts import run_facts
+from conoscope.reporting.folders import parts_of
 from conoscope.results.result import Result, stored_tables
 from conoscope.results.store import TableInfo, read_index, read_provenance
 
@@ -47,7 +48,12 @@ def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
     the runs apart."""
     sources = [sources] if isinstance(sources, Result) else sources
     given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
-    return _named([(name, _run(source)) for name, source in given])
+    return _named([(name, _run(part)) for name, source in given for part in _parts(source)])
+
+
+def _parts(source: Source) -> Sequence[Source]:
+    """The source itself, or what the folder of a command holds."""
+    return [source] if isinstance(source, Result) else parts_of(Path(source))
 
 
 def _given_name(source: Source) -> tuple[str, Source]:

@@ -46,7 +46,9 @@ def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> Non
     """Raise OutputError if the earlier run had other settings or data."""
     changed = [key for key, value in now.items() if before.get(key) != value]
     if changed:
-        raise OutputError(f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on")
+        raise OutputError(
+            f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on, or -o a new folder"
+        )
 
 
 def _read(record: Path) -> dict[str, Any]:

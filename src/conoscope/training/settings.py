@@ -12,7 +12,8 @@ class Training:
     """Settings of a training run; the defaults learn `bistro` in about a minute on one core. None means: set by the model.
 
     The model is a `preset` of the family, or a `checkpoint` to fine-tune. `vectors`: initial word vectors, fixed with `freeze`.
-    `special`: how <cls>, <unk> and other special tokens are initialised, zeros or random.
+    `special`: how <cls>, <unk> and other special tokens are initialised, zeros or random. `resume` changes nothing: the same
+    call again always resumes.
     """
 
     preset: str = "pure-attention"
