@@ -68,6 +68,12 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of its own to run in: commands without -o write to folders there."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """The real all-MiniLM-L6-v2 weights: six layers of twelve heads."""

@@ -104,7 +104,7 @@ def test_measure_prints_tables_and_writes_parquet_csv_and_provenance(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(["measure", str(model), "bistro:test", "--limit", "20", "-o", str(out)]) == 0
+    assert main(["measure", str(model), "bistro:test", "--limit", "20", "-o", str(out), "--tables"]) == 0
     printed = capsys.readouterr().out
     assert "sim, by layer" in printed
     assert f"20 examples; tables, provenance and sums written to {out}" in printed
@@ -170,7 +170,7 @@ def test_a_file_with_named_columns_is_measured(model: Path, tmp_path: Path, caps
         "review,mood\nthe soup was cold,negative\nthe soup was good,positive\n", encoding="utf-8"
     )
     assert main(["measure", str(model), str(tmp_path / "reviews.csv"), "--text", "review", "--label", "mood", "-m", "sim"]) == 0
-    assert "sim, by layer" in capsys.readouterr().out
+    assert "reviews.csv, 2 texts" in capsys.readouterr().out
 
 
 def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -344,7 +344,7 @@ def test_the_command_line_and_the_library_have_the_same_defaults() -> None:
 
 
 def test_the_weights_are_measured_without_a_corpus(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["measure", str(model), "-o", str(tmp_path / "out")]) == 0
+    assert main(["measure", str(model), "-o", str(tmp_path / "out"), "--tables"]) == 0
     assert "directionality, by layer" in capsys.readouterr().out
     assert (tmp_path / "out" / "directionality.heads.csv").is_file()
     assert main(["measure", str(model), "-m", "sim"]) == 2

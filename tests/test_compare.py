@@ -157,7 +157,6 @@ def test_the_command_prints_and_writes_the_tables(pure: LoadedModel, tmp_path: P
         "compare",
         folder,
         folder,
-        "--corpus",
         "bistro:test",
         "--limit",
         "30",

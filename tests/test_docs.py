@@ -125,9 +125,10 @@ def beside_the_demo(tmp_path: Path, pure: LoadedModel, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("beside_the_demo")
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_python_in_the_documentation_runs(page: str) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
-    exec(compile(code, page, "exec"), names)
+    for code in blocks:  # later blocks go on with the names of earlier ones
+        exec(compile(code, page, "exec"), names)
     assert {"corpus"} <= names.keys()
 
 

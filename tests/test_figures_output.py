@@ -173,7 +173,7 @@ def test_what_shows_itself_in_notebooks_is_tested_here() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and any(map(in_notebooks, node.body))
     ]
-    assert sorted(classes) == ["Result", "Shown"]
+    assert sorted(classes) == ["Differences", "Explanation", "Explanations", "Result", "Shown"]
 
 
 def test_a_result_in_a_notebook_runs_nothing(pure: LoadedModel, opened: Open, tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def test_the_command_line_takes_kinds_and_frequencies(
     ranks.write_text("".join(json.dumps({"token": token, "count": 9}) + "\n" for token in ("the", "soup")), encoding="utf-8")
     plain = ["measure", str(tmp_path / "model"), str(corpus), "-m", "heads", "-m", "frequency"]
     arguments = [*plain, "--kind", "negation=not no", "--kind", "food=soup bread"]
-    assert main([*arguments, "--frequencies", str(ranks), "-o", str(tmp_path / "out")]) == 0
+    assert main([*arguments, "--frequencies", str(ranks), "-o", str(tmp_path / "out"), "--tables"]) == 0
     printed = capsys.readouterr().out
     assert "negation" in printed
     assert "food" in printed

@@ -340,7 +340,7 @@ def test_masks_are_as_published_and_can_be_chosen(pure: LoadedModel) -> None:
 
 
 def test_an_unknown_measure_names_the_known_ones() -> None:
-    with pytest.raises(MeasureError, match="no measure 'sin'; known measures: attention_entropy, capacity, class_cones"):
+    with pytest.raises(MeasureError, match=r"no measure 'sin' \(did you mean 'sim'\?\); known measures: attention_entropy, cap"):
         request("sin")
 
 

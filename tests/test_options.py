@@ -94,7 +94,7 @@ def test_a_loaded_model_is_measured_as_it_is_or_the_option_is_refused(model: Pat
         lambda: measure(loaded, TEXTS, ["sim"], Options(dtype="float64")),
         lambda: explain(loaded, TEXTS, ["attention"], Explaining(dtype="float64")),
         lambda: faithfulness(loaded, TEXTS, ["attention"], options=Explaining(dtype="float64")),
-        lambda: plausibility(TEXTS, loaded, ["attention"], options=Explaining(dtype="float64")),
+        lambda: plausibility(loaded, TEXTS, ["attention"], options=Explaining(dtype="float64")),
     ):
         with pytest.raises(ModelError, match="is loaded in float32 and float64 is asked for"):
             refused()

@@ -149,7 +149,7 @@ RUNNERS: dict[str, Callable[[LoadedModel], object]] = {
     "compare": lambda model: compare([model], TEXTS),
     "attention": lambda model: list(explain(model, TEXTS, ["attention"])),
     "gradient": lambda model: list(explain(model, TEXTS, ["gradient"])),
-    "plausibility": lambda model: plausibility(MARKED, model, ["gradient"], judging=Judging(resamples=2)),
+    "plausibility": lambda model: plausibility(model, MARKED, ["gradient"], judging=Judging(resamples=2)),
     "faithfulness": lambda model: faithfulness(model, TEXTS, ["random"], erasing=Erasing(resamples=2)),
 }
 """All who run texts through a model; those without weights of attention run it as transformers does."""

@@ -62,7 +62,7 @@ def both_splits(here: Path, name: Named) -> dict[str, Any]:
 CALLS: dict[str, Callable[[Path, Named], Any]] = {
     "load_corpus": lambda here, name: list(load_corpus(name(here / "texts.csv"))),
     "splits_of": lambda here, name: len(list(splits_of(name(here / "texts.csv"))["train"])),
-    "survey": lambda here, name: survey(name(here / "texts.csv"), options=Survey(vectors=name(here / "vectors.txt"))),
+    "survey": lambda here, name: str(survey(name(here / "texts.csv"), options=Survey(vectors=name(here / "vectors.txt")))),
     "data_folder": lambda here, name: data_folder(name(here)),
     "load_model": lambda here, name: load_model(name(here / "model")).digest(),
     "load_vectors": lambda here, name: load_vectors(name(here / "vectors.txt")).matrix.tolist(),
@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[Path, Named], Any]] = {
             name(here / "judged"),
         ).provenance
     ),
-    "plausibility of a spec": lambda here, name: refused(plausibility, name(here / "texts.csv"), name(here / "model")),
+    "plausibility of a spec": lambda here, name: refused(plausibility, name(here / "model"), name(here / "texts.csv")),
     "faithfulness": lambda here, name: (
         faithfulness(
             name(here / "model"), name(here / "texts.csv"), ["attention"], [name(here / "scores.jsonl")], out=name(here / "faith")

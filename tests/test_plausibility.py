@@ -183,7 +183,7 @@ def test_which_sentences_are_judged() -> None:
 def test_scores_of_a_file_are_those_of_the_maps_that_it_was_written_from(pure: LoadedModel, tmp_path: Path) -> None:
     corpus, path = load_corpus("bistro:test").first(40), tmp_path / "scores.jsonl"
     assert write_explanations(explain(pure, corpus, ["attention", "gradient"]), path) == 40
-    direct = plausibility(corpus, pure, ["attention", "gradient"])["plausibility"]
+    direct = plausibility(pure, corpus, ["attention", "gradient"])["plausibility"]
     filed = plausibility(corpus, scores=[path])["plausibility"]
     order = ["map", "metric", "average"]
     pd.testing.assert_frame_equal(
@@ -209,7 +209,7 @@ def test_rows_are_found_by_id_or_else_by_text(tmp_path: Path) -> None:
 
 def test_words_without_a_score_are_left_out_and_counted(pure: LoadedModel) -> None:
     corpus = load_corpus("bistro:test").first(20)
-    found = plausibility(corpus, pure, ["attention"], options=Explaining(max_length=6), judging=Judging(resamples=10))
+    found = plausibility(pure, corpus, ["attention"], options=Explaining(max_length=6), judging=Judging(resamples=10))
     missing = found.provenance["seen"]["words_without_score"]
     assert missing["attention"] == missing["random"] > 0
     assert found.remarks == [f"{count} words have no score by the map {name} and are left out" for name, count in missing.items()]
@@ -244,13 +244,13 @@ def test_broken_files_of_scores_are_refused_in_one_line(row: str, said: str, tmp
 
 
 def test_a_map_without_a_model_is_refused() -> None:
-    with pytest.raises(ModelError, match="the map attention is made with a model, and none is given; give --model"):
+    with pytest.raises(ModelError, match="the map attention is made with a model, and none is given; give one before the corpus"):
         plausibility("bistro:test", maps=["attention"])
 
 
 def test_the_command_prints_and_writes_tables(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    command = ["plausibility", "bistro:test", "--model", str(model), "--map", "attention", "--map", "rollout", "--limit", "30"]
+    command = ["plausibility", str(model), "bistro:test", "--map", "attention", "--map", "rollout", "--limit", "30"]
     assert main([*command, "-o", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "auprc" in printed
@@ -269,12 +269,12 @@ def test_the_command_prints_and_writes_tables(model: Path, tmp_path: Path, capsy
 
 def test_bad_input_gets_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plain.csv").write_text("text,label\nfine soup,positive\n", encoding="utf-8")
-    base = ("plausibility", "bistro:test", "--model", model)
+    base = ("plausibility", model, "bistro:test")
     assert "no map 'saliency'" in refusal(capsys, *base, "--map", "saliency")
     assert "no file" in refusal(capsys, *base, "--scores", tmp_path / "none.jsonl")
     assert "of no known kind" in refusal(capsys, *base, "--scores", model / "config.json")
     assert "no normalize 'x'" in refusal(capsys, *base, "--normalize", "x")
-    assert "has no rationales" in refusal(capsys, "plausibility", tmp_path / "plain.csv", "--model", model)
+    assert "has no rationales" in refusal(capsys, "plausibility", model, tmp_path / "plain.csv")
     assert "has no column 'why'" in refusal(capsys, "plausibility", tmp_path / "plain.csv", "--rationale", "why")
 
 

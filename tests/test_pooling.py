@@ -333,9 +333,9 @@ def test_maps_are_read_from_the_rows_of_that_vector(minilm: LoadedModel) -> None
     np.testing.assert_allclose(found["mean"], rows.mean(0)[words], atol=1e-6)
     np.testing.assert_allclose(found["first"], rows[0][words], atol=1e-6)
     np.testing.assert_allclose(found["last"], rows[-1][words], atol=1e-6)
-    judged = plausibility(Corpus.of([text], "one"), minilm, ["attention"])
+    judged = plausibility(minilm, Corpus.of([text], "one"), ["attention"])
     assert judged.provenance["pool"] == {"vector": "mean", "by": "1_Pooling/config.json"}
-    assert "pool" not in plausibility(Corpus.of([text], "one"), minilm, ["random"]).provenance
+    assert "pool" not in plausibility(minilm, Corpus.of([text], "one"), ["random"]).provenance
 
 
 def test_the_weights_alone_have_no_text_and_no_vector(model: Path) -> None:

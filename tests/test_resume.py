@@ -11,6 +11,7 @@ from conoscope.common.errors import OutputError
 from conoscope.corpora import Corpus, Example, Notes, load_corpus
 from conoscope.measuring import checkpoint
 from conoscope.measuring.pipeline import Options, measure
+from conoscope.results.store import NumberedFolder
 
 OPTIONS = Options(batch_size=1)
 TEXTS = list(load_corpus("bistro:test").first(80))
@@ -45,6 +46,17 @@ def test_a_stopped_run_goes_on_to_the_same_tables(pure: LoadedModel, stopped: Pa
     for name, frame in whole.tables.items():
         pd.testing.assert_frame_equal(resumed[name], frame, rtol=0, atol=1e-12)
     assert resumed.provenance["seen"] == whole.provenance["seen"]
+    assert not (stopped / "partial").exists()
+
+
+def test_a_numbered_folder_goes_on_with_its_own_run_and_leaves_another_s(pure: LoadedModel, stopped: Path) -> None:
+    other, own = NumberedFolder(stopped), NumberedFolder(stopped)
+    measure(pure, corpus(TEXTS), ["sim"], options=OPTIONS, out=other)
+    assert other.path == stopped.with_name("out-2")
+    assert (stopped / "partial" / "tally.safetensors").is_file()
+    resumed = measure(pure, corpus(TEXTS), options=OPTIONS, out=own)
+    assert own.path == stopped
+    assert resumed.provenance["seen"]["examples"] == 80
     assert not (stopped / "partial").exists()
 
 

@@ -46,18 +46,18 @@ def test_an_empty_corpus_is_told() -> None:
 
 def test_a_corpus_shows_every_split_and_a_spec_with_one_shows_that(tmp_path: Path) -> None:
     write(tmp_path, LAYOUTS["imdb archive"][1]())
-    text = survey("imdb", data_dir=tmp_path)
+    text = str(survey("imdb", data_dir=tmp_path))
     assert "movie reviews, negative or positive" in text
     assert "Maas et al. 2011" in text
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert int(rows["train"][1]) + int(rows["validation"][1]) == int(rows["test"][1]) == 24
     assert "12 (50.0%)" in text
-    assert "validation" not in survey("imdb:test", data_dir=tmp_path)
+    assert "validation" not in str(survey("imdb:test", data_dir=tmp_path))
 
 
 def test_splits_that_are_not_there_are_told_beside_those_that_are(tmp_path: Path) -> None:
     write(tmp_path, LAYOUTS["wikitext"][1]())
-    text = survey("wikitext", data_dir=tmp_path)
+    text = str(survey("wikitext", data_dir=tmp_path))
     assert "train: " in text
     assert "has neither wiki.train.raw nor" in text
     assert "Nobody knows who made it first" in text
@@ -65,16 +65,16 @@ def test_splits_that_are_not_there_are_told_beside_those_that_are(tmp_path: Path
 
 def test_notes_are_told_once_with_their_splits(tmp_path: Path) -> None:
     write(tmp_path, hatexplain())
-    text = survey("hatexplain", data_dir=tmp_path)
+    text = str(survey("hatexplain", data_dir=tmp_path))
     assert text.count("posts without a majority, left out: 1 (train, validation, test)") == 1
 
 
 def test_offensive_texts_are_shown_only_when_asked_for(tmp_path: Path) -> None:
     write(tmp_path, hatexplain())
-    silent = survey("hatexplain", data_dir=tmp_path)
+    silent = str(survey("hatexplain", data_dir=tmp_path))
     assert "weed" not in silent
     assert "--samples 3 shows some" in silent
-    assert "you are a <user> [weed]" in survey("hatexplain", data_dir=tmp_path, options=Survey(samples=1))
+    assert "you are a <user> [weed]" in str(survey("hatexplain", data_dir=tmp_path, options=Survey(samples=1)))
 
 
 HOSTILE = "evil \x1b[31m\x07 \u202eright\u2066 \x00</script> 😀\nnew\tline"
@@ -138,7 +138,7 @@ def test_labels_of_every_split_are_in_the_balance(tmp_path: Path) -> None:
             for split, labels in (("train", "xy"), ("test", "z"))
         },
     )
-    rows = [line.split() for line in survey(f"hub:{tmp_path / 'd'}").splitlines()]
+    rows = [line.split() for line in str(survey(f"hub:{tmp_path / 'd'}")).splitlines()]
     assert ["z", "0", "(0.0%)", "1", "(100.0%)"] in rows
 
 

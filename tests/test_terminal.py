@@ -103,7 +103,7 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
             [model, texts, "--map", NAME, "-o", "x"],
         ],
         "plausibility": [
-            [texts, "--model", model, *columns, "--resamples", "2", "-o", folder / f"judged-{NAME}"],
+            [model, texts, *columns, "--resamples", "2", "-o", folder / f"judged-{NAME}"],
             [texts, "--scores", folder / f"{NAME}.txt"],
             [texts, "--binary", NAME],
         ],
@@ -111,7 +111,7 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
             [model, texts, "--resamples", "2", "-o", folder / f"faith-{NAME}"],
             [model, texts, "--erase", NAME],
         ],
-        "compare": [[model, model, "--corpus", texts, "-o", folder / f"{NAME}-scores.csv"], [NAME, "--corpus", texts]],
+        "compare": [[model, model, texts, "-o", folder / f"{NAME}-scores.csv"], [NAME, texts], [NAME]],
         "report": [
             [f"{NAME}={out}", "-o", folder / f"{NAME}.html", "--title", NAME],
             [NAME],
@@ -128,6 +128,7 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
         "fetch": [[NAME], ["sarscov2", "--data-dir", NAME]],
         "reproduce": [[NAME], ["fosse-table-1", "--record", at["record"]], ["fosse-table-1", "--quick", "-o", texts]],
         "list": [[NAME]],
+        "completion": [["bash"], [NAME]],
     }
 
 
@@ -174,7 +175,7 @@ def test_no_command_prints_the_whole_of_a_long_name(
     for arguments in (
         ["measure", model, texts, "-o", out, "-m", "class_cones", "-m", "gates", "--kind", f"{LONG}=soup", "-m", "mixing"],
         ["corpus", texts],
-        ["compare", model, "--corpus", texts],
+        ["compare", model, texts],
         ["explain", model, "--words", LONG, "--map", "attention"],
         ["faithfulness", model, texts, "--map", "attention", "--resamples", "2"],
         ["train", texts, "-o", tmp_path / "trained", "--epochs", "1", "--layers", "1", "--width", "8"],

@@ -122,7 +122,15 @@ def test_the_command_trains_on_a_file_and_says_how_well(tmp_path: Path, capsys: 
     captured = capsys.readouterr()
     assert "validation: accuracy" in captured.out
     assert captured.err.count("epoch ") == 2
-    assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings]) == 2
+    weights = (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns
+    assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings]) == 0
+    again = capsys.readouterr()
+    assert again.out == captured.out
+    assert "holds this very run, finished before" in again.err
+    assert "epoch 1" not in again.err
+    assert (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns == weights
+    assert main(["train", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "run"), *settings, "--seed", "1"]) == 2
+    assert "was trained with another seed" in capsys.readouterr().err
 
 
 def before(count: int, seed: int) -> Corpus:
@@ -285,18 +293,16 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
         patched.setattr("conoscope.training.trainer._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop()])
         with pytest.raises(KeyboardInterrupt):
             train(splits, tmp_path / "run", settings)
-    with pytest.raises(OutputError, match="holds a run that was stopped; --resume goes on with it"):
-        train(splits, tmp_path / "run", settings)
     with pytest.raises(OutputError, match="was trained with another epochs, learning_rate; give the same settings and data"):
-        train(splits, tmp_path / "run", replace(settings, resume=True, epochs=9, learning_rate=1.0))
+        train(splits, tmp_path / "run", replace(settings, epochs=9, learning_rate=1.0))
     with pytest.raises(OutputError, match="was trained with another test data; give the same settings and data to go on"):
-        train({**splits, "test": reviews(30, 128)}, tmp_path / "run", replace(settings, resume=True))
+        train({**splits, "test": reviews(30, 128)}, tmp_path / "run", settings)
     with pytest.raises(CorpusError, match="has the label odd"):
-        train({**splits, "test": Corpus.of([Example("soup", "odd")])}, tmp_path / "run", replace(settings, resume=True))
+        train({**splits, "test": Corpus.of([Example("soup", "odd")])}, tmp_path / "run", settings)
     torn = tmp_path / "run" / "checkpoints" / "checkpoint-9999"
     torn.mkdir()
     (torn / "model.safetensors").write_bytes(b"half")
-    resumed = train(splits, tmp_path / "run", replace(settings, resume=True))
+    resumed = train(splits, tmp_path / "run", settings)
     assert load_model(resumed.folder).digest() == whole
     assert not (tmp_path / "run" / "checkpoints").exists()
 
@@ -322,15 +328,15 @@ def test_several_seeds_make_a_table_and_finished_ones_are_kept(splits: dict[str,
     of_test = table[(table["split"] == "test") & table["seed"].isin(["0", "3"])]["accuracy"]
     assert mean == pytest.approx(of_test.mean())
     before = (tmp_path / "seed-0" / "model.safetensors").stat().st_mtime_ns
-    again = train_seeds(lambda seed: splits, tmp_path, replace(QUICK, epochs=1, resume=True), (0, 3, 0))
+    again = train_seeds(lambda seed: splits, tmp_path, replace(QUICK, epochs=1), (0, 3, 0))
     assert (tmp_path / "seed-0" / "model.safetensors").stat().st_mtime_ns == before
     assert again.equals(table)
-    settings = replace(QUICK, epochs=1, resume=True, preset="tp9-cls", entropy_penalty=9.0)
+    settings = replace(QUICK, epochs=1, preset="tp9-cls", entropy_penalty=9.0)
     with pytest.raises(OutputError, match="seed-0 was trained with another entropy_penalty, preset"):
         train_seeds(lambda seed: splits, tmp_path, settings, (0, 3))
     other = {**splits, "train": reviews(90)}
     with pytest.raises(OutputError, match="seed-0 was trained with another train data"):
-        train_seeds(lambda seed: other, tmp_path, replace(QUICK, epochs=1, resume=True), (0,))
+        train_seeds(lambda seed: other, tmp_path, replace(QUICK, epochs=1), (0,))
 
 
 def test_a_checkpoint_under_dropout_and_penalty_goes_on_to_the_same_weights(
@@ -344,7 +350,7 @@ def test_a_checkpoint_under_dropout_and_penalty_goes_on_to_the_same_weights(
         patched.setattr("conoscope.training.trainer._callbacks", lambda chosen: [EarlyStoppingCallback(chosen.patience), Stop(6)])
         with pytest.raises(KeyboardInterrupt):
             train(few, tmp_path / "run", settings)
-    assert load_model(train(few, tmp_path / "run", replace(settings, resume=True)).folder).digest() == whole
+    assert load_model(train(few, tmp_path / "run", settings).folder).digest() == whole
 
 
 def test_a_model_remembers_where_texts_were_cut(splits: dict[str, Corpus], tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def sources(pure: LoadedModel, minilm: LoadedModel, tmp_path_factory: pytest.Tem
         "several": measure(model_of(pure, names, 2), Corpus.of(many, "many")),
         "shallow": measure(model_of(pure, ("negative", "positive"), 1), texts),
     }
-    plausibility(texts, pure, ["attention", "norms"], out=folder / "judged")
+    plausibility(pure, texts, ["attention", "norms"], out=folder / "judged")
     return {name: [result] for name, result in every.items()} | {"classifier": [folder / "classifier", folder / "judged"]}
 
 

@@ -1,8 +1,9 @@
 """Conoscope shows the geometry of self-attention in transformer text classifiers.
 
 >>> import conoscope as cs
->>> result = cs.measure("runs/pure", "bistro:test", ["sim"])
+>>> result = cs.measure("runs/pure", "bistro:test", "sim", limit=100)
 >>> result["sim"]
+>>> cs.explain("runs/pure", "the soup was not good")
 """
 
 from importlib import import_module
@@ -13,13 +14,18 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from conoscope.capture.loading import LoadedModel, load_model
     from conoscope.capture.recorder import Capture, traces_of, verify
+    from conoscope.capture.text_trace import trace
     from conoscope.common.errors import ConoscopeError
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
     from conoscope.corpora.word_vectors import load_vectors
+    from conoscope.explaining.faithfulness import faithfulness
+    from conoscope.explaining.plausibility import plausibility
+    from conoscope.explaining.records import explain
     from conoscope.measures.tally import Tally
     from conoscope.measuring.pipeline import Options, measure, merge
     from conoscope.reporting import report
     from conoscope.results.result import Result
+    from conoscope.training.comparison import compare
     from conoscope.training.geometry_callback import GeometryCallback
     from conoscope.training.trainer import Training, train
 
@@ -27,14 +33,17 @@ _HOME = {
     **dict.fromkeys(("Capture", "traces_of", "verify"), "capture.recorder"),
     **dict.fromkeys(("Columns", "Corpus", "Example", "load_corpus"), "corpora"),
     **dict.fromkeys(("LoadedModel", "load_model"), "capture.loading"),
+    **dict.fromkeys(("explain", "faithfulness", "plausibility"), "explaining"),
     **dict.fromkeys(("Options", "measure", "merge"), "measuring.pipeline"),
     **dict.fromkeys(("Training", "train"), "training.trainer"),
     "ConoscopeError": "common.errors",
     "GeometryCallback": "training.geometry_callback",
     "Result": "results.result",
     "Tally": "measures.tally",
+    "compare": "training.comparison",
     "load_vectors": "corpora.word_vectors",
     "report": "reporting",
+    "trace": "capture.text_trace",
 }
 
 __all__ = [
@@ -49,12 +58,17 @@ __all__ = [
     "Result",
     "Tally",
     "Training",
+    "compare",
+    "explain",
+    "faithfulness",
     "load_corpus",
     "load_model",
     "load_vectors",
     "measure",
     "merge",
+    "plausibility",
     "report",
+    "trace",
     "traces_of",
     "train",
     "verify",

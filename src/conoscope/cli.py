@@ -7,12 +7,18 @@ import argparse
 import io
 import os
 import sys
+import traceback
+from argparse import Namespace
 from collections.abc import Sequence
 
 from conoscope import __version__
 from conoscope.commands import COMMANDS
+from conoscope.commands.base import Command
 from conoscope.common.errors import ConoscopeError
-from conoscope.common.terminal import Parser, complain
+from conoscope.common.parsing import Parser
+from conoscope.common.terminal import Activity, complain, say, speaking
+
+EXIT_CODES = "exit codes: 0 done; 1 an error of conoscope itself; 2 an error of yours, in one line; 130 stopped by Ctrl-C"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(
         prog="conoscope",
         description="See the geometry of self-attention in transformer text classifiers.",
-        epilog="start here: conoscope demo",
+        epilog=f"start here: conoscope demo. {EXIT_CODES}",
     )
     top.add_argument("--version", action="version", version=f"conoscope {__version__}")
     subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -30,25 +36,35 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0; 2 for a user error; 130 if it was interrupted."""
+    """Run one command and return its exit code: 0; 1 for our error; 2 for the user's; 130 if it was interrupted."""
     _escape_unprintable()
     args = parser().parse_args(arguments)
     command = COMMANDS[args.command]
-    try:
-        command.refuse_unused(args)
+    with speaking(args.quiet, getattr(args, "json", False)):
+        try:
+            _run(command, args)
+        except ConoscopeError as error:
+            complain(error, always=True)
+            return 2
+        except KeyboardInterrupt:
+            complain("stopped; the same command goes on from there" if command.resumes else "stopped", always=True)
+            return 130
+        except BrokenPipeError:  # the reader of our output closed it, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except Exception as error:
+            say(traceback.format_exc().rstrip(), error=True)
+            complain(f"this is an error of conoscope, not yours: {type(error).__name__}: {error}; please report it", always=True)
+            return 1
+    return 0
+
+
+def _run(command: Command, args: Namespace) -> None:
+    command.refuse_unused(args)
+    with Activity("loading" if command.loads_models else "working", shown=not args.quiet):
         if command.loads_models:
             _silence_transformers()
         command.run(args)
-        sys.stdout.flush()
-    except ConoscopeError as error:
-        complain(error)
-        return 2
-    except KeyboardInterrupt:
-        complain("stopped")
-        return 130
-    except BrokenPipeError:  # the reader of our output closed it, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    sys.stdout.flush()
 
 
 def _escape_unprintable() -> None:

@@ -29,7 +29,7 @@ def matched(labels: Sequence[str], classes: Sequence[str], corpus: str, model: s
             case = f", and {alike[0]!r} is another label" if alike else ""
             raise ModelError(
                 f"{corpus} has the label {label!r}, which {model} does not have (it has {one_of(classes)}){case}; "
-                "rename the labels, or measure with --no-labels"
+                "rename the labels, or measure with --no-labels (in Python labels=False)"
             )
     if twice := [label for label in labels if list(found.values()).count(found[label]) > 1]:
         raise ModelError(

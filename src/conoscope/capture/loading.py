@@ -1,37 +1,33 @@
-"""load_model: a model from a folder, a Hub id or a module, ready for capture."""
+"""load_model: a model from a folder, a Hub id, a module, a pair with its tokenizer or a pipeline, ready for capture."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
 from conoscope.capture.batch import Batch
 from conoscope.capture.batcher import Batcher, TokenAnnotations
 from conoscope.capture.class_token import Reading, ambiguities, known_ids, most_positions, reading_of
 from conoscope.capture.device import device_of, dtype_of, refuse_elsewhere
 from conoscope.capture.forward import answer_of, watched, within_memory
 from conoscope.capture.labels import distinct, matched
+from conoscope.capture.pretrained import classifies, from_pretrained, load_tokenizer
 from conoscope.common.errors import ModelError, OverflowedError, one_of
+from conoscope.common.terminal import printable
 from conoscope.common.textfiles import is_there
-from conoscope.common.writing import is_spelt
 from conoscope.corpora.base import Corpus
 
+SHOWN = 4
+"""How many labels the one-line form of a model shows."""
 LONGEST = 1 << 20
 """Upper bound on input length: a tokenizer without a limit reports a huge number."""
 
@@ -61,6 +57,17 @@ class LoadedModel:
         ]
         # RoBERTa's positions begin after its padding index.
         return int(min(self.tokenizer.model_max_length, positions - max(taken, default=0), LONGEST))
+
+    def __repr__(self) -> str:
+        """The model's name, class, size, labels, precision and device, in one line."""
+        config, labels = self.module.config.get_text_config(), ", ".join(self.labels[:SHOWN])
+        more = f" and {len(self.labels) - SHOWN} more" if len(self.labels) > SHOWN else ""
+        counts = (getattr(config, name, None) for name in ("num_hidden_layers", "num_attention_heads"))
+        size = " of ".join(f"{n} {what}" for n, what in zip(counts, ("layers", "heads"), strict=True) if isinstance(n, int))
+        place = f"{str(self.module.dtype).removeprefix('torch.')} on {self.device}"
+        kind = type(self.module).__name__
+        facts = (kind if kind != self.name else "", size, f"labels {labels}{more}" if labels else "no labels", place)
+        return printable(f"<LoadedModel {self.name}: {', '.join(filter(None, facts))}>")
 
     def length(self, text: str, pair: str | None = None) -> int:
         """The number of tokens of a text or a pair, special tokens included."""
@@ -132,18 +139,33 @@ class LoadedModel:
         return digest.hexdigest()
 
 
+@runtime_checkable
+class Pipeline(Protocol):
+    """A pipeline of transformers: a model with its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+
+ModelSource: TypeAlias = str | Path | PreTrainedModel | LoadedModel | tuple[Any, Any] | list[Any] | Pipeline
+"""What `measure`, `explain` and the others accept as a model: a folder, a Hub id, a module (whose tokenizer is found where it was
+loaded from), (model, tokenizer), a pipeline of transformers, a LoadedModel."""
+
+
 def load_model(
-    source: str | Path | PreTrainedModel | LoadedModel,
+    source: ModelSource,
     tokenizer: PreTrainedTokenizerBase | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedModel:
-    """Load a model from a folder, a Hub id, or a module with its tokenizer.
+    """Load a model from a folder, a Hub id, a module, (model, tokenizer) or a pipeline of transformers.
 
     A folder is loaded in float32, and on a GPU if there is one, unless `dtype` or `device` says otherwise. A model in memory is
-    not changed; ModelError if it has another dtype, device or tokenizer than given here.
+    not changed; ModelError if it has another dtype, device or tokenizer than given here. A module without a tokenizer gets
+    that of the folder or the Hub id that it was loaded from.
     """
+    source, tokenizer = _parts_of(source, tokenizer)
     if isinstance(source, LoadedModel):
         refuse_elsewhere(source.module, source.name, device, dtype)
         if tokenizer is not None and tokenizer is not source.tokenizer:
@@ -151,8 +173,7 @@ def load_model(
         return source
     if isinstance(source, PreTrainedModel):
         module, name = source, type(source).__name__
-        if tokenizer is None:
-            raise ModelError(f"{name} came without a tokenizer; pass load_model(module, tokenizer=...)")
+        tokenizer = tokenizer or _own_tokenizer(module, name, trust_remote_code)
         refuse_elsewhere(module, name, device, dtype)
     else:
         name = str(source)
@@ -160,65 +181,62 @@ def load_model(
             Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
         ):
             raise ModelError(f"no folder {name!r}; give a folder written by save_pretrained, or a Hub id")
-        module, tokenizer = _from_pretrained(name, tokenizer, dtype_of(dtype), trust_remote_code)
+        module, tokenizer = from_pretrained(name, tokenizer, dtype_of(dtype), trust_remote_code)
         module = module.to(device_of(device))
     refuse_broken(module, name)
     return LoadedModel(module.eval(), ready(tokenizer, name), name, _labels(module, name))
 
 
-def unloadable(name: str, error: Exception) -> ModelError:
-    """The error for a checkpoint that cannot be read."""
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)")
+def is_model(source: object) -> bool:
+    """Whether a value can only be a model: loaded, a module, (model, tokenizer) or a pipeline."""
+    if isinstance(source, tuple):
+        return len(source) == 2 and (is_model(source[0]) or isinstance(source[1], PreTrainedTokenizerBase))
+    return isinstance(source, PreTrainedModel | LoadedModel) or _is_pipeline(source)
 
 
-def refuse_incomplete(name: str, missing: Sequence[str]) -> None:
-    """ModelError if a checkpoint lacks weights."""
-    if missing:
+def _is_pipeline(source: object) -> bool:
+    return isinstance(source, Pipeline) and isinstance(source.model, PreTrainedModel)
+
+
+def _parts_of(
+    source: ModelSource, tokenizer: PreTrainedTokenizerBase | None
+) -> tuple[str | Path | PreTrainedModel | LoadedModel, PreTrainedTokenizerBase | None]:
+    """The model and the tokenizer of a pair or a pipeline; ModelError if it is no model, or a second tokenizer is given."""
+    if isinstance(source, tuple | list) and len(source) == 2:
+        parts = source[0], source[1]
+    elif _is_pipeline(source):
+        parts = source.model, source.tokenizer  # type: ignore[union-attr]
+    elif isinstance(source, str | os.PathLike | PreTrainedModel | LoadedModel):
+        return source, tokenizer
+    else:
+        what = "is a module, but not of transformers" if isinstance(source, nn.Module) else "is no model"
         raise ModelError(
-            f"{name} lacks the weights {min(missing)!r} and would get random ones ({len(missing)} in all); "
-            "give a complete checkpoint"
+            f"{type(source).__name__} {what}; give a folder, a Hub id, a transformers model, (model, tokenizer) or a pipeline"
         )
+    model, own = parts
+    if own is not None and not isinstance(own, PreTrainedTokenizerBase):
+        raise ModelError(f"the second part of the model is of type {type(own).__name__}; give (model, tokenizer)")
+    if tokenizer is not None and own is not None and tokenizer is not own:
+        raise ModelError("two tokenizers are given for one model; give one")
+    return _parts_of(model, own or tokenizer)
 
 
-def _from_pretrained(
-    name: str, tokenizer: PreTrainedTokenizerBase | None, dtype: torch.dtype, trust: bool
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _own_tokenizer(module: PreTrainedModel, name: str, trust: bool) -> PreTrainedTokenizerBase:
+    """The tokenizer of the folder or the Hub id that a module was loaded from; ModelError if there is none."""
+    origin = str(getattr(module, "name_or_path", "") or "")
     try:
-        config = AutoConfig.from_pretrained(name, trust_remote_code=trust)
-        classifies = any(_classifies(architecture) for architecture in config.architectures or ())
-        kind = AutoModelForSequenceClassification if classifies else AutoModel
-        kwargs = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
-        module, report = kind.from_pretrained(name, config=config, **kwargs)
-        if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
-            # It has its own SDPA attention, which cannot be captured (Falcon).
-            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **kwargs)
-        tokenizer = tokenizer or load_tokenizer(name, trust)
+        return load_tokenizer(origin, trust) if origin else refuse_without_tokenizer(name)
+    except ModelError:
+        raise
     except Exception as error:  # third-party files can fail in any way
-        raise unloadable(name, error) from error
-    refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
-    _cast(module, dtype)
-    return module, tokenizer
+        return refuse_without_tokenizer(name, error)
 
 
-def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or a Hub id."""
-    if is_spelt(name):
-        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
-    # tokenizers accepts only UTF-8 names, and an ASCII locale decodes them otherwise: a link to the folder has a plain name.
-    with TemporaryDirectory(prefix="conoscope-") as plain:
-        link = Path(plain) / "model"
-        link.symlink_to(Path(name).absolute(), target_is_directory=True)
-        return AutoTokenizer.from_pretrained(str(link), trust_remote_code=trust_remote_code)
-
-
-def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
-    """Cast every parameter to this dtype: some are created in float32 regardless of the dtype requested (XLNet, DeBERTa)."""
-    private = ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")
-    kept = {part for name in private for part in getattr(module, name, None) or ()}
-    for name, parameter in module.named_parameters():
-        if parameter.is_floating_point() and (dtype == torch.float64 or not kept.intersection(name.split("."))):
-            parameter.data = parameter.data.to(dtype)
+def refuse_without_tokenizer(name: str, error: Exception | None = None) -> NoReturn:
+    """Raise the ModelError for a module without a tokenizer."""
+    raise ModelError(
+        f"{name} came without a tokenizer; pass load_model(module, tokenizer=...), or (module, tokenizer)"
+    ) from error
 
 
 def _described(module: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
@@ -255,12 +273,8 @@ def ready(tokenizer: PreTrainedTokenizerBase, name: str) -> PreTrainedTokenizerB
     return tokenizer
 
 
-def _classifies(architecture: str) -> bool:
-    return architecture.endswith("ForSequenceClassification")
-
-
 def _labels(module: PreTrainedModel, name: str) -> tuple[str, ...]:
-    if not _classifies(type(module).__name__):
+    if not classifies(type(module).__name__):
         return ()
     names = module.config.id2label
     if sorted(names) != list(range(len(names))):

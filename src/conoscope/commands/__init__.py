@@ -2,6 +2,7 @@
 
 from conoscope.commands import (
     compare,
+    completion,
     corpus,
     demo,
     explain,
@@ -21,6 +22,6 @@ from conoscope.commands.base import Command
 
 ORDER = (
     demo, train, measure, merge, explain, plausibility, faithfulness, compare, report, figure, gates, corpus, fetch, reproduce,
-    listing,
+    listing, completion,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in ORDER}

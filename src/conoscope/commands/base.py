@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conoscope.common.errors import MeasureError
+from conoscope.common.parsing import Help
 
 Unused = Iterator[tuple[tuple[str, ...], str]]
 """Options that would have no effect, with the reason: `("count", "width"), "for the figure sim, which shows tables"`."""
@@ -25,19 +26,29 @@ class Command:
     name: str
     help: str
     example: str
+    """One command, or several on lines of their own."""
     options: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], None]
     unused: Callable[[Namespace], Unused] = never_unused
     loads_models: bool = False
     """Whether the command loads a model with transformers, whose messages are then silenced first."""
+    as_json: bool = False
+    """Whether the command prints a table, and so takes --json."""
+    resumes: bool = False
+    """Whether the same command, given again after an interruption, goes on where it was."""
 
     def add_to(self, commands: "argparse._SubParsersAction[Any]") -> None:
         """Add the command to the subparsers of the command line."""
+        first, *more = self.example.split("\n")
+        lines = "\n".join((f"example: {first}", *(f"         {line}" for line in more)))
         parser = commands.add_parser(
-            self.name, help=self.help, description=self.help[0].upper() + self.help[1:] + ".", epilog=f"example: {self.example}",
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        )  # fmt: skip
+            self.name, help=self.help, description=self.help[0].upper() + self.help[1:] + ".", epilog=lines, formatter_class=Help
+        )
         self.options(parser)
+        printing = parser.add_argument_group("what is printed")
+        if self.as_json:
+            printing.add_argument("--json", action="store_true", help="print JSON on standard output, and nothing else there")
+        printing.add_argument("--quiet", action="store_true", help="print no progress and no notes; errors are still printed")
 
     def refuse_unused(self, args: Namespace) -> None:
         """Raise MeasureError if an option was given that has no effect together with the others."""

@@ -1,17 +1,22 @@
 """`conoscope compare`: compare models on a corpus."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import positive, seed
-from conoscope.commands.printing import print_notes
+from conoscope.commands.printing import plain, print_notes
 from conoscope.commands.shared_options import CORPUS, corpus_from, data_options
-from conoscope.common.terminal import say
+from conoscope.common.errors import CorpusError
+from conoscope.common.terminal import answer, complain, say
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("models", nargs="+", help="folders written by conoscope train or save_pretrained, or Hub ids")
-    command.add_argument("--corpus", required=True, help=CORPUS)
+    command.usage = "conoscope compare [OPTIONS] MODEL [MODEL ...] CORPUS"
+    command.add_argument(
+        "models", nargs="+", metavar="MODEL", help="folders written by conoscope train or save_pretrained, or Hub ids"
+    )
+    command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"last, {CORPUS}")
+    command.add_argument("--corpus", dest="old_corpus", help=SUPPRESS)
     command.add_argument(
         "-o", "--out", metavar="FILE", help="write the scores to this CSV file, and the pairwise tests to a second one beside it"
     )
@@ -25,18 +30,37 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     from conoscope.training.comparison import compare
 
-    comparison = compare(args.models, corpus_from(args).first(args.limit), args.device, args.batch_size, progress=True)
-    say(comparison)
+    _take_the_corpus(args)
+    corpus = corpus_from(args).first(args.limit)
+    comparison = compare(args.models, corpus, device=args.device, batch_size=args.batch_size, progress=True)
     print_notes(comparison.notes)
     if args.out is not None:
         comparison.save(args.out)
+    if args.json:
+        answer(plain({"scores": comparison.scores, "pairs": comparison.pairs, "notes": comparison.notes, "written": args.out}))
+        return
+    say(comparison)
+    if args.out is not None:
+        say(f"\nscores written to {args.out}, pairs beside it")
+
+
+def _take_the_corpus(args: Namespace) -> None:
+    """Take the last argument as the corpus; with --corpus, as before, all are models."""
+    if args.old_corpus is not None:
+        args.corpus = args.old_corpus
+        complain(f"--corpus goes with the next version; type conoscope compare {' '.join(args.models)} {args.corpus}")
+        return
+    *args.models, args.corpus = args.models
+    if not args.models:
+        raise CorpusError(f"one argument, {args.corpus!r}, where models and a corpus belong; as in {COMMAND.example}")
 
 
 COMMAND = Command(
     name="compare",
     help="compare models on a corpus: accuracy, F1, paired tests",
-    example="conoscope compare runs/a runs/b --corpus bistro:test",
+    example="conoscope compare runs/a runs/b bistro:test",
     options=_options,
     run=_run,
     loads_models=True,
+    as_json=True,
 )

@@ -7,13 +7,20 @@ from typing import Any
 
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import seed
+from conoscope.commands.printing import plain
 from conoscope.common.errors import OutputError
-from conoscope.common.terminal import say
+from conoscope.common.terminal import answer, doing, say
 
 SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
 MAPS = ("attention", "norms", "rollout", "gradient")
 EXPLAINED = 6
 """How many texts the report shows with a score for each word."""
+NEXT = """what to type next:
+  conoscope explain {model} --words "the soup was not good"           which words count
+  conoscope measure {model} bistro:test -m heads --tables             one measure, all its tables
+  conoscope figure sim {out} -o sim.svg                               one figure, for a paper
+  conoscope measure bert-base-uncased FILE.csv --text COLUMN --label COLUMN     your own texts, any model
+  conoscope list measures                                             what can be measured"""
 QUICK: dict[str, Any] = {"epochs": 12, "patience": 4}
 """Training settings that differ from the defaults."""
 
@@ -24,11 +31,16 @@ def _options(command: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    demo(Path(args.out), args.seed)
+    found = demo(Path(args.out), args.seed)
+    if args.json:
+        answer(plain(found))
 
 
-def demo(out: Path, seed: int = 0) -> None:
-    """Train `pure-attention` on bistro (or reuse the model of an earlier demo), measure it, print tables, write the report."""
+def demo(out: Path, seed: int = 0) -> dict[str, Any]:
+    """Where the model, the tables and the report are, and the scores.
+
+    Trains `pure-attention` on bistro (or reuses the model of an earlier demo), measures it, prints tables, writes the report.
+    """
     import torch
 
     from conoscope.corpora import load_corpus
@@ -50,9 +62,12 @@ def demo(out: Path, seed: int = 0) -> None:
     texts = load_corpus("bistro:test", seed=seed)
     result = measure(str(model), texts, options=Options(progress=True), out=out / "tables")
     say(f"\n{result.summary(SHOWN)}\n\nmodel in {model}, tables of all measures in {out / 'tables'}")
+    doing("explaining a few texts")
     write_explanations(explain(str(model), texts.first(EXPLAINED), MAPS), out / "words.jsonl")
-    page = report([out / "tables", out / "words.jsonl"], out / "report.html")
-    say(f"report: {page.resolve().as_uri()}")
+    doing("drawing figures")
+    page = report([out / "tables", out / "words.jsonl"], out / "report.html", progress=True)
+    say(f"report: {page.resolve().as_uri()}\n\n{NEXT.format(model=model, out=out)}")
+    return {"model": model, "tables": out / "tables", "report": page, "scores": described["scores"], "seed": seed}
 
 
 def _train(model: Path, seed: int) -> None:
@@ -70,4 +85,6 @@ COMMAND = Command(
     options=_options,
     run=_run,
     loads_models=True,
+    as_json=True,
+    resumes=True,
 )

@@ -1,6 +1,7 @@
 """`conoscope faithfulness`: test how predictions change when the words with the highest scores are erased."""
 
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from conoscope.commands.base import Command
 from conoscope.commands.printing import print_evaluation
@@ -8,8 +9,8 @@ from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, evalua
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("model", help=MODEL)
-    command.add_argument("corpus", help=CORPUS)
+    command.add_argument("model", metavar="MODEL", help=MODEL)
+    command.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     evaluation_options(command)
     command.add_argument(
         "--erase", default="remove", help="how to erase words: remove them, or mask them with the mask or unknown token"
@@ -21,7 +22,8 @@ def _run(args: Namespace) -> None:
     from conoscope.explaining import Erasing, Explaining, faithfulness
 
     options, erasing = Explaining(**fields_from(args, Explaining), progress=True), Erasing(**fields_from(args, Erasing))
-    print_evaluation(faithfulness(args.model, corpus_from(args), args.maps, args.scores, options, erasing, args.out), args.out)
+    sources: dict[str, Any] = {"model": args.model, "corpus": corpus_from(args), "maps": args.maps, "scores": args.scores}
+    print_evaluation(faithfulness(**sources, options=options, erasing=erasing, out=args.out), args)
 
 
 COMMAND = Command(
@@ -31,4 +33,5 @@ COMMAND = Command(
     options=_options,
     run=_run,
     loads_models=True,
+    as_json=True,
 )

@@ -8,7 +8,7 @@ from conoscope.common.terminal import say
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("name", help="a corpus (conoscope list corpora), or glove for word vectors")
+    command.add_argument("name", metavar="CORPUS", help="a corpus (conoscope list corpora), or glove for word vectors")
     command.add_argument("--data-dir", metavar="DIR", help="folder to download to; default $CONOSCOPE_DATA or a cache")
 
 

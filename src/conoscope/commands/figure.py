@@ -5,13 +5,13 @@ from argparse import ArgumentParser, Namespace
 from conoscope.commands.base import Command, Unused
 from conoscope.commands.option_types import positive
 from conoscope.common.errors import MeasureError
-from conoscope.common.terminal import say
+from conoscope.common.terminal import doing, say
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("name", help="a figure (conoscope list figures), such as sim, class-cones or gates")
+    command.add_argument("name", metavar="FIGURE", help="a figure (conoscope list figures), such as sim, class-cones or gates")
     command.add_argument(
-        "results", nargs="*", metavar="OUT", help="folders written by conoscope measure; none for the figure positions"
+        "results", nargs="*", metavar="OUT", help="folders, as for conoscope report; none for the figure positions"
     )
     command.add_argument("-o", "--out", required=True, metavar="FILE", help="a .svg, .pdf, .png, .html or .json file")
     command.add_argument("--count", type=positive, metavar="N", help="number of positions, for the figure positions; default 100")
@@ -28,6 +28,7 @@ def _run(args: Namespace) -> None:
         return
     from conoscope.reporting.gathering import drawings_of
 
+    doing(f"drawing {args.name}")
     chart, narrow = drawings_of(args.name, args.results)
     say(save(chart, args.out, narrow))
 

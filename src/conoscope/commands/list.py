@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from conoscope.commands.base import Command, Unused
+from conoscope.commands.printing import plain
 from conoscope.common.errors import one_of
 from conoscope.common.options import options_of
-from conoscope.common.terminal import say
+from conoscope.common.terminal import answer, say
 
 if TYPE_CHECKING:
     from conoscope.corpora import Entry
@@ -24,6 +25,8 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     if args.what == CLAIMS:
         _claims(args)
+    elif args.json:
+        answer(plain(RECORDS[args.what]()))
     else:
         say(LISTED[args.what]())
 
@@ -34,11 +37,14 @@ def _unused(args: Namespace) -> Unused:
 
 
 def _claims(args: Namespace) -> None:
-    from conoscope.studies.claims_page import claims_text, write_claims
+    from conoscope.studies.claims_page import claims_records, claims_text, write_claims
     from conoscope.studies.standing import records_in
 
     records = {} if args.records is None else records_in(args.records)
     written = [] if args.page is None else write_claims(records, args.page)
+    if args.json:
+        answer(plain(claims_records(records)))
+        return
     say(claims_text(records))
     if written:
         say(f"\nwritten: {', '.join(map(str, written))}")
@@ -108,6 +114,62 @@ LISTED: dict[str, Callable[[], str]] = {
     "studies": _studies,
 }
 
+
+def _measure_records() -> list[dict[str, Any]]:
+    from conoscope.measures import CATALOGUE, describe
+
+    return [describe(measure) for measure in CATALOGUE.values()]
+
+
+def _map_records() -> list[dict[str, Any]]:
+    from conoscope.explaining import METHODS
+
+    return [
+        {"map": method.name, "what": method.summary, "options": options_of(method.choices), "source": method.source}
+        for method in METHODS.values()
+    ]
+
+
+def _figure_records() -> list[dict[str, Any]]:
+    from conoscope.figures import FIGURES
+
+    found = [{"figure": figure.name, "title": figure.title, "tables": list(figure.needs)} for figure in FIGURES.values()]
+    return [*found, {"figure": "positions", "title": "Products of sinusoidal positions", "tables": []}]
+
+
+def _corpus_records() -> list[dict[str, Any]]:
+    from conoscope.corpora import CORPORA
+
+    return [
+        {"corpus": name, "what": entry.what, "splits": list(entry.splits), "options": options_of(entry.choices)}
+        for name, entry in CORPORA.items()
+    ]
+
+
+def _preset_records() -> list[dict[str, Any]]:
+    from conoscope.models.family import PRESETS
+
+    return [{"preset": name, **shape} for name, shape in PRESETS.items()]
+
+
+def _study_records() -> list[dict[str, Any]]:
+    from conoscope.studies import STUDIES
+
+    return [
+        {"study": study.name, "title": study.title, "source": study.source, "models": len(study.conditions), "seeds": study.seeds}
+        for study in STUDIES.values()
+    ]
+
+
+RECORDS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "measures": _measure_records,
+    "maps": _map_records,
+    "figures": _figure_records,
+    "corpora": _corpus_records,
+    "presets": _preset_records,
+    "studies": _study_records,
+}
+
 COMMAND = Command(
     name="list",
     help="list the measures, maps, figures, corpora, presets, studies or claims",
@@ -115,4 +177,5 @@ COMMAND = Command(
     options=_options,
     run=_run,
     unused=_unused,
+    as_json=True,
 )

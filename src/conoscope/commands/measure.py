@@ -1,6 +1,8 @@
 """`conoscope measure`: measure a model on a corpus."""
 
+import re
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from conoscope.commands.base import Command, Unused
 from conoscope.commands.option_types import Named, kind, positive, shard
@@ -15,15 +17,23 @@ from conoscope.commands.shared_options import (
     pool_option,
 )
 
+GENERIC = ("model", "best", "final", "checkpoint")
+"""Names of models' folders that tell nothing without the folder above."""
+
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("model", help="a folder written by save_pretrained, or a Hub id")
-    command.add_argument("corpus", nargs="?", help=f"{CORPUS}; leave it out to measure the weights alone")
+    command.add_argument("model", metavar="MODEL", help="a folder written by save_pretrained, or a Hub id")
+    command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"{CORPUS}; leave it out to measure the weights alone")
     command.add_argument(
         "-m", "--measure", action="append", metavar="NAME",
         help="a measure, such as sim or sim:mask=real; repeat for more; default all that apply",
     )  # fmt: skip
-    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV), provenance and sums")
+    command.add_argument(
+        "-o", "--out",
+        help="folder for tables (parquet, CSV), provenance and sums; default conoscope-MODEL-CORPUS, numbered if that holds "
+        "another run",
+    )  # fmt: skip
+    command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
     command.add_argument("--batch-size", type=positive, metavar="N", help="texts per batch; default 32, on a GPU 128")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
     command.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")
@@ -41,10 +51,26 @@ def _options(command: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> None:
     from conoscope.measuring.pipeline import Options, measure
+    from conoscope.results.store import NumberedFolder
 
     corpus = None if args.corpus is None else corpus_from(args)
     options = Options(**fields_from(args, Options), progress=True)
-    print_result(measure(args.model, corpus, args.measure, options, args.out), args.out)
+    default = NumberedFolder(_default_folder(args))
+    result = measure(args.model, corpus, args.measure, options, default if args.out is None else args.out)
+    print_result(result, args.out or default.path or default.base, args)
+
+
+def _default_folder(args: Namespace) -> Path:
+    """`conoscope-MODEL-CORPUS`, with the shard if there are several, in characters that every system has in names."""
+    *above, model = Path(args.model).parts or (args.model,)
+    named = [*above[-1:], model] if model in GENERIC else [model]
+    corpus = Path(args.corpus or "weights").name
+    shard = [] if args.shard == (1, 1) else ["{}-of-{}".format(*args.shard)]
+    return Path("-".join(("conoscope", *(_safe(part) for part in (*named, corpus, *shard)))))
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60]
 
 
 def _unused(args: Namespace) -> Unused:
@@ -55,9 +81,12 @@ def _unused(args: Namespace) -> Unused:
 COMMAND = Command(
     name="measure",
     help="measure a model on a corpus",
-    example="conoscope measure runs/pure bistro:test -m sim -o out/",
+    example="conoscope measure runs/pure bistro:test -m sim -o out/\n"
+    "conoscope measure bert-base-uncased reviews.csv --text review --label stars",
     options=_options,
     run=_run,
     unused=_unused,
     loads_models=True,
+    as_json=True,
+    resumes=True,
 )

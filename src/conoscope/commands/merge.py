@@ -4,20 +4,23 @@ from argparse import ArgumentParser, Namespace
 
 from conoscope.commands.base import Command
 from conoscope.commands.printing import print_result
-from conoscope.common.terminal import complain
+from conoscope.common.terminal import complain, doing
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("parts", nargs="+", help="folders written by conoscope measure --shard")
+    command.add_argument("parts", nargs="+", metavar="PART", help="folders written by conoscope measure --shard")
     command.add_argument("-o", "--out", required=True, help="folder for the merged result")
+    command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
 
 
 def _run(args: Namespace) -> None:
     from conoscope.measuring.pipeline import merge
 
+    doing("reading the sums")
     result = merge(args.parts)
+    doing("reading the sums into tables")
     result.save(args.out)
-    print_result(result, args.out)
+    print_result(result, args.out, args)
     if result.missing:
         complain(f"not the whole corpus: no shard {', '.join(result.missing)}")
 
@@ -28,4 +31,5 @@ COMMAND = Command(
     example="conoscope merge part-1/ part-2/ -o out/",
     options=_options,
     run=_run,
+    as_json=True,
 )

@@ -57,6 +57,14 @@ def kind(text: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(words.split())
 
 
+def label_names(text: str) -> tuple[str, ...]:
+    """Return the names of labels, from a comma-separated list."""
+    names = tuple(name.strip() for name in readable(text).split(","))
+    if not all(names) or len({"=" in name for name in names}) > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not such as bad,good or 0=bad,1=good")
+    return names
+
+
 def layers(text: str) -> tuple[int, int]:
     """Return the first and the last layer, from A..B or A."""
     first, _, last = text.partition("..")

@@ -4,9 +4,10 @@ from argparse import ArgumentParser, Namespace
 
 from conoscope.commands.base import Command, Unused
 from conoscope.commands.option_types import positive, rate
+from conoscope.commands.printing import plain
 from conoscope.commands.shared_options import data_dir_option, fields_from
 from conoscope.common.errors import OutputError
-from conoscope.common.terminal import complain, say
+from conoscope.common.terminal import answer, complain, say
 
 RUN_OPTIONS = (
     "seeds", "limit", "jobs", "quick", "model", "vectors", "from", "only", "minutes", "keep_models", "data_dir", "out",
@@ -15,7 +16,7 @@ RUN_OPTIONS = (
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("name", help="a study (conoscope list studies)")
+    command.add_argument("name", metavar="STUDY", help="a study (conoscope list studies)")
     command.add_argument("-o", "--out", help="folder for runs, tables and the record; default study-NAME")
     command.add_argument("--seeds", type=positive, metavar="N", help="number of seeds for each model; default set by the study")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split")
@@ -55,7 +56,10 @@ def _run(args: Namespace) -> None:
     record = reproduce(args.name, out, options) if args.record is None else read_record(args.record)
     if record["study"] != args.name:
         raise OutputError(f"{args.record} is a record of {record['study']}; give that name instead of {args.name}")
-    say(record_text(record))
+    if args.json:
+        answer(plain(record))
+    else:
+        say(record_text(record))
     for failure in record["failed"]:
         complain(failure)
     if args.page is not None:
@@ -77,6 +81,8 @@ COMMAND = Command(
     example="conoscope reproduce fosse-table-1 --quick",
     options=_options,
     run=_run,
+    as_json=True,
+    resumes=True,
     unused=_unused,
     loads_models=True,
 )

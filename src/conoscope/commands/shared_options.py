@@ -1,17 +1,22 @@
 """Options that several commands share, and functions that turn parsed arguments into objects."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conoscope.commands.option_types import positive, seed
-from conoscope.common.textfiles import readable
+from conoscope.commands.option_types import label_names, positive, seed
+from conoscope.common.errors import CorpusError
+from conoscope.common.textfiles import is_there, readable
 
 if TYPE_CHECKING:
     from conoscope.corpora import Columns, Corpus
 
-CORPUS = "a corpus and split, as in bistro:test, a file of texts, or hub:ID:SPLIT"
+CORPUS = (
+    "a corpus and split, as in bistro:test, a file of texts, a folder of files called train, validation and test (as in "
+    "reviews/:test), or hub:ID:SPLIT"
+)
 MODEL = "a folder written by conoscope train or save_pretrained, or a Hub id"
-CORPUS_OPTIONS = ("text", "pair", "label", "rationale", "data_dir", "limit")
+CORPUS_OPTIONS = ("text", "pair", "label", "rationale", "label_names", "data_dir", "limit")
 """Options that have no effect without a corpus."""
 
 
@@ -19,12 +24,19 @@ def data_options(command: ArgumentParser) -> None:
     """Add the options for the folder of corpora and the columns of a file."""
     data_dir_option(command)
     columns = command.add_argument_group("columns, for a .csv, .tsv, .jsonl or .parquet file or a data set of the Hub")
-    columns.add_argument("--text", default="text", type=readable, metavar="NAME", help="the texts")
+    columns.add_argument(
+        "--text", default="text", type=readable, metavar="NAME",
+        help="the texts; without a header the number of the column, from 0 on",
+    )  # fmt: skip
     columns.add_argument("--pair", type=readable, metavar="NAME", help="the second texts of pairs")
     columns.add_argument(
         "--label", type=readable, metavar="NAME", help="the labels; default the column called label, if there is one"
     )
     columns.add_argument("--rationale", type=readable, metavar="NAME", help='a flag for each whitespace word: "0 1 1"')
+    columns.add_argument(
+        "--label-names", type=label_names, default=(), metavar="A,B",
+        help="what to call the labels, in their order: bad,good; or by label: 0=bad,1=good",
+    )  # fmt: skip
 
 
 def data_dir_option(command: ArgumentParser) -> None:
@@ -83,9 +95,12 @@ def evaluation_options(command: ArgumentParser) -> None:
 
 
 def corpus_from(args: Namespace) -> "Corpus":
-    """Return the corpus that the arguments name."""
+    """Return the corpus that the arguments name; CorpusError if the model stands where the corpus belongs."""
     from conoscope.corpora import load_corpus
 
+    model = getattr(args, "model", None)
+    if isinstance(model, str) and is_there(Path(args.corpus) / "config.json") and not is_there(Path(model), folder=True):
+        raise CorpusError(f"{args.corpus} is a model: models come first, the corpus last; type {args.corpus} {model}")
     return load_corpus(args.corpus, columns_from(args), args.seed, args.data_dir)
 
 
@@ -93,7 +108,7 @@ def columns_from(args: Namespace) -> "Columns":
     """Return the columns that the arguments name."""
     from conoscope.corpora import Columns
 
-    return Columns(args.text, args.label, args.pair, args.rationale)
+    return Columns(args.text, args.label, args.pair, args.rationale, args.label_names)
 
 
 def fields_from(args: Namespace, dataclass: Any) -> dict[str, Any]:

@@ -5,15 +5,26 @@ from typing import TYPE_CHECKING
 
 from conoscope.commands.base import Command, Unused
 from conoscope.commands.option_types import layers, positive, rate, seed, seeds, weight
+from conoscope.commands.printing import plain
 from conoscope.commands.shared_options import columns_from, data_options, fields_from
-from conoscope.common.terminal import say
+from conoscope.common.terminal import answer, say
 
 if TYPE_CHECKING:
     from conoscope.corpora import Corpus
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("corpus", help="a corpus (conoscope list corpora), a file of labelled texts, or hub:ID")
+    command.add_argument(
+        "corpus",
+        metavar="CORPUS",
+        help="a corpus (conoscope list corpora), a file of labelled texts, a folder of files called train, validation and test "
+        "(as train.csv), or hub:ID",
+    )
+    command.add_argument(
+        "--validation",
+        metavar="FILE",
+        help="texts to stop by, of the same columns; default a tenth of the texts, set aside by hash",
+    )
     command.add_argument("-o", "--out", required=True, help="folder for the model; with --seeds, for one folder per seed")
     _model_options(command)
     _penalty_options(command)
@@ -29,7 +40,7 @@ def _options(command: ArgumentParser) -> None:
         "--seed", type=seed, default=0, help="seed of the weights, the order of texts, and a generated or randomly split corpus"
     )
     command.add_argument("--seeds", type=seeds, metavar="A..B", help="one run for each seed, such as 0..4 or 0,2,5")
-    command.add_argument("--resume", action="store_true", help="resume a run that was stopped")
+    command.add_argument("--resume", action="store_true", help="changes nothing: the same command always resumes")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
     command.add_argument("--precision", default="auto", help="auto (bfloat16 for checkpoints on a GPU), float32 or bfloat16")
     command.add_argument("--gradient-checkpointing", action="store_true", help="use less memory and more time")
@@ -90,12 +101,19 @@ def _run(args: Namespace) -> None:
     settings = Training(**fields_from(args, Training), progress=True)
 
     def splits(seed: int) -> "dict[str, Corpus]":
-        return splits_of(args.corpus, columns_from(args), seed, args.data_dir)
+        return splits_of(args.corpus, columns_from(args), seed, args.data_dir, args.validation)
 
     if args.seeds is not None:
-        say(train_seeds(splits, args.out, settings, args.seeds).to_string(index=False))
+        table = train_seeds(splits, args.out, settings, args.seeds)
+        if args.json:
+            answer(plain({"folder": args.out, "scores": table}))
+        else:
+            say(table.to_string(index=False))
         return
     trained = train(splits(args.seed), args.out, settings)
+    if args.json:
+        answer(plain({"folder": trained.folder, "epochs": trained.epochs, "scores": trained.scores}))
+        return
     for split, scores in trained.scores.items():
         parts = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
         say(f"{split}: {', '.join(parts)}")
@@ -118,9 +136,13 @@ def _unused(args: Namespace) -> Unused:
 COMMAND = Command(
     name="train",
     help="train a self-attention classifier",
-    example="conoscope train bistro -o runs/pure --layers 3",
+    example="conoscope train bistro -o runs/pure --layers 3\n"
+    "conoscope train reviews.csv --text review --label stars --validation held-out.csv -o runs/mine\n"
+    "conoscope train reviews.tsv --text 0 --label 1 --label-names bad,good --from distilbert-base-uncased -o runs/tuned",
     options=_options,
     run=_run,
+    as_json=True,
+    resumes=True,
     unused=_unused,
     loads_models=True,
 )

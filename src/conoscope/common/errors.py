@@ -7,6 +7,7 @@ ConoscopeError                 every error a user can cause; the command line pr
 │   ├── CaptureError           a model's attention cannot be captured, or it lacks the requested site
 │   └── OverflowedError        a model computes NaN, infinity or numbers too large to multiply
 ├── MeasureError               an unknown measure, map or option, or a measure without data
+│   └── NotMeasuredError       a table that a result does not have; also a KeyError
 └── OutputError                a folder cannot be written or read, or results do not belong together
 
 Every message is one line: what happened, what was given, what was expected, what to do. The exception itself shortens long user
@@ -58,6 +59,12 @@ class OverflowedError(ModelError):
 
 class MeasureError(ConoscopeError):
     """An unknown measure, map or option, or a measure without data."""
+
+
+class NotMeasuredError(MeasureError, KeyError):
+    """A table that a result does not have; also a KeyError, as a result is a mapping."""
+
+    __str__ = Exception.__str__  # a KeyError quotes its message
 
 
 class OutputError(ConoscopeError):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from conoscope.common.errors import MeasureError
+from conoscope.common.keywords import nearest
 
 PLACEHOLDERS = {
     "N": r"(?=\d{1,9}$)0*[1-9]\d*",
@@ -27,7 +28,10 @@ def options_of(choices: Mapping[str, Iterable[str]]) -> str:
 
 def no_option(of: str, assignment: str, choices: Mapping[str, Iterable[str]]) -> str:
     """The error message for an unknown option."""
-    return f"{of} has no option {assignment!r}; known: {options_of(choices)}"
+    key, _, value = assignment.partition("=")
+    words = [known for known in choices.get(key, ()) if known.replace("_", "").isalpha() and known not in PLACEHOLDERS]
+    near = nearest(value, words) if key in choices else nearest(key, choices)
+    return f"{of} has no option {assignment!r}{near}; known: {options_of(choices)}"
 
 
 def read_options(of: str, given: str, choices: Mapping[str, Iterable[str]]) -> dict[str, str]:

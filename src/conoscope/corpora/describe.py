@@ -4,7 +4,9 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -16,7 +18,8 @@ from conoscope.corpora import CORPORA, Columns, Corpus, Example, Notes, every_sp
 from conoscope.corpora.word_splitting import count_words
 from conoscope.corpora.word_vectors import load_vectors
 
-SAMPLES = 3
+SAMPLES, CLASSES = 3, 20
+"""How many samples are shown by default: at least, and at most where there are many classes."""
 
 
 @dataclass
@@ -68,20 +71,28 @@ class Description:
             self.markable += words
 
 
-def describe(corpus: Corpus, samples: int = 3, progress: bool = False) -> Description:
-    """Describe a corpus in one pass; its samples are the examples of smallest hash: uniform, and always the same."""
+def describe(corpus: Corpus, samples: int | None = None, progress: bool = False) -> Description:
+    """Describe a corpus in one pass; its samples are the examples of smallest hash: uniform, and always the same.
+
+    Classes take turns, so that `samples` (by default one of each class, at least SAMPLES, at most CLASSES) show each.
+    """
     described = Description(corpus)
-    sampled: list[tuple[int, int, Example]] = []
+    samples = max(SAMPLES, min(len(corpus.labels), CLASSES)) if samples is None else samples
+    sampled: dict[str | None, list[tuple[int, int, Example]]] = {label: [] for label in (*corpus.labels, None)}
     with Progress(corpus.size, progress, "read") as bar:
         for number, example in enumerate(corpus.read(described.notes)):
             described.add(example)
             if samples:
-                put = heapq.heappush if len(sampled) < samples else heapq.heappushpop
-                put(sampled, (-example.digest, number, example))
+                of_class = sampled.setdefault(example.label, [])
+                put = heapq.heappush if len(of_class) < samples else heapq.heappushpop
+                put(of_class, (-example.digest, number, example))
             bar.advance(1)
     if not described.examples:
         raise CorpusError(f"{corpus} has no examples; give another corpus")
-    described.samples = [example for *_, example in sorted(sampled, reverse=True)]
+    turns = zip_longest(
+        *([example for *_, example in sorted(sampled[label], reverse=True)] for label in sorted(sampled, key=str))
+    )
+    described.samples = [example for turn in turns for example in turn if example is not None][:samples]
     return described
 
 
@@ -99,14 +110,34 @@ class Survey:
         check(self, names=("vectors",), samples=COUNT, limit=POSITIVE, width=POSITIVE)
 
 
+@dataclass(frozen=True)
+class Surveyed:
+    """What `survey` found: a heading, remarks, a description of each split, and the coverage by word vectors."""
+
+    heading: str
+    remarks: Sequence[str]
+    splits: Sequence[Description]
+    coverage: Sequence[str]
+    width: int
+
+    def record(self) -> dict[str, Any]:
+        """The same as a mapping, for JSON."""
+        splits = [{"split": _name(one), **_record(one), "labels": _shares(one), "notes": dict(one.notes)} for one in self.splits]
+        samples = [{"id": e.id, "label": e.label, "text": e.text, "pair": e.pair} for one in self.splits for e in one.samples]
+        return {"corpus": self.heading, "splits": splits, "samples": samples, "remarks": [*self.remarks, *self.coverage]}
+
+    def __str__(self) -> str:
+        return "\n\n".join((self.heading, *self.remarks, _text(self.splits, self.width), *self.coverage))
+
+
 def survey(
     spec: str | Path,
     columns: Columns | None = None,
     seed: int = 0,
     data_dir: str | Path | None = None,
     options: Survey | None = None,
-) -> str:
-    """A text with counts, label balance, lengths, rationales, repairs, samples, and the coverage by word vectors."""
+) -> Surveyed:
+    """Counts, label balance, lengths, rationales, repairs, samples, and the coverage by word vectors; as a text with str()."""
     chosen, spec = options or Survey(), named("corpus", spec)
     if chosen.vectors is not None:
         load_vectors(chosen.vectors, ())  # fails on a missing source before anything is read
@@ -114,14 +145,13 @@ def survey(
     found = [corpus.first(chosen.limit) for corpus in whole.values()]
     entry = CORPORA.get(found[0].name)
     offensive = entry is not None and entry.offensive
-    shown = chosen.samples if chosen.samples is not None else 0 if offensive else SAMPLES
+    shown = 0 if chosen.samples is None and offensive else chosen.samples
     described = [describe(corpus, 0 if number else shown, progress=True) for number, corpus in enumerate(found)]
-    blocks = [printable(spec if entry is None else f"{spec}: {entry.what}") + (f"\n{entry.origin}" if entry else "")]
-    blocks += [printable(f"{split}: {error}") for split, error in failed.items()]
-    if offensive and not shown:
-        blocks.append(f"the texts are offensive and not shown; --samples {SAMPLES} shows some")
-    blocks.append(_text(described, chosen.width))
-    return "\n\n".join([*blocks, *([] if chosen.vectors is None else _coverage(found, chosen.vectors))])
+    heading = printable(spec if entry is None else f"{spec}: {entry.what}") + (f"\n{entry.origin}" if entry else "")
+    remarks = [printable(f"{split}: {error}") for split, error in failed.items()]
+    if offensive and shown == 0:
+        remarks.append(f"the texts are offensive and not shown; --samples {SAMPLES} shows some")
+    return Surveyed(heading, remarks, described, () if chosen.vectors is None else _coverage(found, chosen.vectors), chosen.width)
 
 
 def _coverage(corpora: Sequence[Corpus], source: str | Path) -> list[str]:
@@ -149,23 +179,23 @@ def _name(described: Description) -> str:
 
 
 def _counts(described: Sequence[Description]) -> str:
-    rows = [
-        {
-            "split": _name(one),
-            "examples": one.examples,
-            "pairs": one.pairs,
-            "unlabelled": one.unlabelled,
-            "words: median": one.length(0.5),
-            "95 %": one.length(0.95),
-            "most": max(one.lengths),
-            "rationales": one.rationales,
-            "marked words": "" if one.density is None else f"{one.density:.1%}",
-        }
-        for one in described
-    ]
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame([{"split": _name(one), **_row(one)} for one in described])
+    frame["marked words"] = ["" if one.density is None else f"{one.density:.1%}" for one in described]
     silent = [name for name in ("pairs", "unlabelled", "rationales", "marked words") if not any(map(bool, frame[name]))]
     return frame.drop(columns=silent).to_string(index=False)
+
+
+def _row(one: Description) -> dict[str, Any]:
+    return {
+        "examples": one.examples,
+        "pairs": one.pairs,
+        "unlabelled": one.unlabelled,
+        "words: median": one.length(0.5),
+        "95 %": one.length(0.95),
+        "most": max(one.lengths),
+        "rationales": one.rationales,
+        "marked words": one.density,
+    }
 
 
 def _balance(described: Sequence[Description]) -> str:
@@ -176,6 +206,15 @@ def _balance(described: Sequence[Description]) -> str:
     return (
         pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
     )
+
+
+def _record(one: Description) -> dict[str, Any]:
+    named = {"words: median": "median_words", "95 %": "words_of_95_percent", "most": "most_words", "marked words": "marked_share"}
+    return {named.get(name, name): value for name, value in _row(one).items()}
+
+
+def _shares(one: Description) -> dict[str, dict[str, float]]:
+    return {label: {"examples": one.labels[label], "share": one.labels[label] / one.examples} for label in one.corpus.labels}
 
 
 def _notes(described: Sequence[Description]) -> str:

@@ -2,35 +2,42 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import CorpusError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
-from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows
+from conoscope.corpora.headers import without_header
+from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows, rows_without_header
+
+HOW = "choose with --text, --pair, --label, --rationale (in Python text=, label=, pair=, rationale=)"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns. A label column of None means `label` if any row of the file has it, else no labels."""
+    """Names of the columns; in a CSV or TSV file without a header, their numbers from 0 on.
+
+    A label column of None means `label` if any row of the file has it, else no labels. `label_names`: what to call the labels, in
+    their order ("bad", "good"), or by label ("0=bad", "1=good").
+    """
 
     text: str = "text"
     label: str | None = None
     pair: str | None = None
     rationale: str | None = None
+    label_names: tuple[str, ...] = field(default=(), repr=False)
 
-    def within(self, columns: Iterable[str], where: str) -> "Columns":
-        """The same with the label column resolved; CorpusError if a column is missing."""
+    def within(self, columns: Iterable[str], where: str, how: str = HOW) -> "Columns":
+        """The same with the label column resolved; CorpusError, which says `how` columns are chosen, if one is missing."""
         names = list(columns)
         resolved = replace(self, label=self.label or ("label" if "label" in names else None))
         for column in filter(None, (resolved.text, resolved.label, resolved.pair, resolved.rationale)):
             if column not in names:
-                raise CorpusError(
-                    f"{where} has no column {column!r}; it has {one_of(names)}; choose with --text, --pair, --label, --rationale"
-                )
+                raise CorpusError(f"{where} has no column {column!r}{nearest(column, names)}; it has {one_of(names)}; {how}")
         return resolved
 
 
@@ -41,17 +48,40 @@ def is_file(spec: str) -> bool:
 
 def read_file(path: Path, columns: Columns) -> Corpus:
     """A corpus of the file's rows, in their order; labels are sorted."""
-    names = columns_of(path)
+    numbered = without_header(path, columns, Columns()) if is_there(path) else None
+    names = columns_of(path) if numbered is None else list(next(rows_without_header(path, Notes()))[1])
     if names is None:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
-    chosen = columns.within(names, str(path))
-    labels, size = scan(rows(path, Notes()), str(path), chosen.label)
+    chosen, table = (columns, rows) if numbered is None else (numbered, rows_without_header)
+    chosen = chosen.within(names, str(path))
+    labels, size = scan(table(path, Notes()), str(path), chosen.label)
     name = readable(path.name)
 
     def read(notes: Notes) -> Iterator[Example]:
-        return (example(row, chosen, f"{path}:{line}", f"{name}:{line}") for line, row in rows(path, notes))
+        return (example(row, chosen, f"{path}:{line}", f"{name}:{line}") for line, row in table(path, notes))
 
-    return Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, chosen))
+    return with_label_names(Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, chosen)), columns.label_names)
+
+
+def with_label_names(corpus: Corpus, names: Sequence[str]) -> Corpus:
+    """The same corpus with other names of its labels; the same corpus if no names are given."""
+    if not names:
+        return corpus
+    by_label = dict(name.split("=", 1) for name in names if "=" in name)
+    if not by_label:
+        by_label = dict(zip(corpus.labels, names, strict=False))
+    if len(names) != len(corpus.labels) or set(by_label) != set(corpus.labels):
+        raise CorpusError(
+            f"{len(names)} label names, {one_of(names)}, for the labels {one_of(corpus.labels) or 'of no column'} of {corpus}; "
+            "give one for each, in this order, as in --label-names bad,good, or as 0=bad,1=good"
+        )
+
+    def read(notes: Notes) -> Iterator[Example]:
+        return (e if e.label is None else replace(e, label=by_label[e.label]) for e in corpus.read(notes))
+
+    digest = hashlib.sha256(f"{corpus.fingerprint} {sorted(by_label.items())}".encode()).hexdigest()
+    labels = tuple(dict.fromkeys(by_label[label] for label in corpus.labels))
+    return replace(corpus, labels=labels, read=read, fingerprint=digest)
 
 
 def _fingerprint(path: Path, columns: Columns) -> str:

@@ -1,14 +1,14 @@
 """Any data set of the Hugging Face Hub by id, or a folder in the Hub's layout; streamed with `datasets`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from conoscope.common.errors import ConoscopeError, CorpusError
-from conoscope.corpora.base import Corpus, Example, Notes
+from conoscope.corpora.base import Corpus, Example
 from conoscope.corpora.entry import CorpusRequest, Entry
-from conoscope.corpora.files import example, scan
+from conoscope.corpora.files import Columns, example, scan, with_label_names
 from conoscope.corpora.tables import Row
 
 PREFIX = "hub:"
@@ -23,24 +23,38 @@ def _load(request: CorpusRequest) -> Corpus:
         stream = _library().load_dataset(_id(request), request["config"] or None, split=request.split, streaming=True)
         features: Mapping[str, Any] = stream.features or next(iter(stream), {})
     columns = request.columns.within(features, where)
-    names = getattr(features[columns.label], "names", None) if columns.label else None
 
     def rows() -> Iterator[Row]:
         with _as_corpus_error(where):
-            for number, row in enumerate(stream, 1):
-                yield number, row if names is None else {**row, str(columns.label): _name(row[columns.label], names)}
+            yield from enumerate(stream, 1)
 
-    def read(_: Notes) -> Iterator[Example]:
+    names = getattr(features[columns.label], "names", None) if columns.label else None
+    read, labels = of_rows(rows, columns, names, where)
+    corpus = Corpus(request.name, request.split, labels, lambda _: read(), None, None, str(columns), request.given)
+    return with_label_names(corpus, columns.label_names)
+
+
+def of_rows(
+    rows: Callable[[], Iterator[Row]], columns: Columns, names: list[str] | None, where: str
+) -> tuple[Callable[[], Iterator[Example]], tuple[str, ...]]:
+    """A function that reads the examples of a data set's rows, and the labels; numbers of labels become their names."""
+
+    def named() -> Iterator[Row]:
         for number, row in rows():
+            label = columns.label if names else None
+            yield number, row if label is None else {**row, label: _name(row[label], names or [])}
+
+    def read() -> Iterator[Example]:
+        for number, row in named():
             held_back = columns.label is not None and row[columns.label] in HELD_BACK
             read_as = replace(columns, label=None) if held_back else columns
             yield example(row, read_as, f"{where}:{number}", f"{where}:{number}")
 
     labels = tuple(names or ())
     if names is None and columns.label is not None:
-        labelled = ((number, row) for number, row in rows() if row[columns.label] not in HELD_BACK)
+        labelled = ((number, row) for number, row in named() if row[columns.label] not in HELD_BACK)
         labels, _ = scan(labelled, where, columns.label)
-    return Corpus(request.name, request.split, labels, read, None, None, str(columns), request.given)
+    return read, labels
 
 
 def split_names(request: CorpusRequest) -> tuple[str, ...]:

@@ -49,25 +49,45 @@ def require(path: Path, row: Mapping[str, Any], *columns: str) -> None:
 
 def _delimited(delimiter: str) -> Reader:
     def read(path: Path, notes: Notes) -> Iterator[Row]:
-        """The rows; a field may contain line breaks, so a row's line is the one on which it begins."""
-        csv.field_size_limit(1 << 30)
-        table = csv.reader(lines(path, notes), delimiter=delimiter, strict=True)
-        try:
-            header = next(filter(None, table), [])
-            start = table.line_num
-            if len(set(header)) < len(header):
-                raise CorpusError(f"{path}:1: two columns have the same name; rename one")
-            for row in table:
-                line, start = start + 1, table.line_num
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise CorpusError(f"{path}:{line}: {len(row)} fields where the header has {len(header)}; correct the row")
-                yield line, dict(zip(header, row, strict=True))
-        except csv.Error as error:
-            raise CorpusError(f"{path}:{table.line_num}: {error}; correct the row") from error
+        """The rows by the names in the header; each must have as many fields."""
+        table = _fields(path, notes, delimiter)
+        _, header = next(table, (1, []))
+        if len(set(header)) < len(header):
+            raise CorpusError(f"{path}:1: two columns have the same name; rename one{_if_headerless(header)}")
+        for line, row in table:
+            if len(row) != len(header):
+                raise CorpusError(f"{path}:{line}: {len(row)} fields where the header has {len(header)}; correct the row")
+            yield line, dict(zip(header, row, strict=True))
 
     return read
+
+
+def _if_headerless(header: list[str]) -> str:
+    return "" if all(header) else "; if the file has no header, number its columns from 0, as in --text 0"
+
+
+def rows_without_header(path: Path, notes: Notes) -> Iterator[Row]:
+    """The rows of a CSV or TSV file without a header; its columns are called 0, 1, and so on."""
+    width = None
+    for line, row in _fields(path, notes, DELIMITERS[kind_of(path)]):
+        width = width or len(row)
+        if len(row) != width:
+            raise CorpusError(f"{path}:{line}: {len(row)} fields where the first row has {width}; correct the row")
+        yield line, {str(number): field for number, field in enumerate(row)}
+
+
+def _fields(path: Path, notes: Notes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each row that is not empty, with its line; as fields may contain line breaks, that on which it begins."""
+    csv.field_size_limit(1 << 30)
+    table = csv.reader(lines(path, notes), delimiter=delimiter, strict=True)
+    start = 0
+    try:
+        for row in table:
+            line, start = start + 1, table.line_num
+            if row:
+                yield line, row
+    except csv.Error as error:
+        raise CorpusError(f"{path}:{table.line_num}: {error}; correct the row") from error
 
 
 def _json_lines(path: Path, notes: Notes) -> Iterator[Row]:
@@ -106,10 +126,9 @@ def _parquet(path: Path, _: Notes) -> Iterator[Row]:
         raise CorpusError(f"{path}: not a parquet file that can be read ({error}); write it again") from error
 
 
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 READERS: dict[str, Reader] = {
-    ".csv": _delimited(","),
-    ".tsv": _delimited("\t"),
-    ".tab": _delimited("\t"),
+    **{kind: _delimited(delimiter) for kind, delimiter in DELIMITERS.items()},
     ".jsonl": _json_lines,
     ".parquet": _parquet,
 }

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from conoscope.capture.batch import Batch
 from conoscope.common.errors import MeasureError, OverflowedError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.options import options_of, read_options
 
 
@@ -99,7 +100,7 @@ def request(text: str) -> Request:
     """The method and options that a text such as `attention:layer=1` names."""
     name, _, given = text.partition(":")
     if name not in METHODS:
-        raise MeasureError(f"no map {name!r}; known maps: {one_of(METHODS)}")
+        raise MeasureError(f"no map {name!r}{nearest(name, METHODS)}; known maps: {one_of(METHODS)}")
     method = METHODS[name]
     defaults = {key: values[0] for key, values in method.choices.items()}
     return Request(text, method, {**defaults, **read_options(f"the map {name}", given, method.choices)})

@@ -55,6 +55,9 @@ class Evaluation:
             raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         first = next(iter(self.tables.values()))
         blocks = []

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from transformers import PreTrainedModel
 
-from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.loading import ModelSource, load_model
 from conoscope.common.errors import CorpusError, ModelError
-from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.common.keywords import with_keywords
+from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
 from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated, mean_of
@@ -26,17 +27,20 @@ Falls = Float[np.ndarray, "n m 2 bins"]
 
 
 def faithfulness(
-    model: str | Path | PreTrainedModel | LoadedModel,
+    model: ModelSource,
     corpus: Texts,
-    maps: Sequence[str] | None = None,
+    maps: str | Sequence[str] | None = None,
     scores: Sequence[str | Path] = (),
     options: Explaining | None = None,
     erasing: Erasing | None = None,
     out: str | Path | None = None,
+    **keywords: Any,
 ) -> Evaluation:
     """How far the predicted class's probability falls without a map's top words (comprehensiveness), and with those alone
-    (sufficiency)."""
-    options, erasing, texts = options or Explaining(), erasing or Erasing(), corpus_of(corpus)
+    (sufficiency). Keywords are the fields of Explaining and Erasing, and text, label, pair and rationale, the columns."""
+    given = options or Explaining(), erasing or Erasing(), Columns()
+    options, erasing, columns = with_keywords("faithfulness", keywords, *given)
+    texts = corpus_of(corpus, columns)
     loaded = load_model(model, device=options.device, dtype=options.dtype)
     if len(loaded.labels) < 2:
         raise ModelError(f"{loaded.name} is no classifier, and faithfulness is of one; give a model that was trained on labels")

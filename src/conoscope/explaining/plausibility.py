@@ -1,5 +1,7 @@
 """plausibility(): how well maps agree with human rationales, over all words together and sentence by sentence."""
 
+import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -7,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from transformers import PreTrainedModel
 
-from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.loading import ModelSource, is_model, load_model
 from conoscope.common.errors import CorpusError
-from conoscope.corpora import Corpus, Example, Notes, Texts, corpus_of
+from conoscope.common.keywords import with_keywords
+from conoscope.corpora import Columns, Corpus, Example, Notes, Texts, corpus_of, names_texts
 from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated
 from conoscope.explaining.metrics import Judging, PlausibilityMetrics, Sentence
@@ -21,17 +23,28 @@ from conoscope.results.store import claim
 
 
 def plausibility(
-    corpus: Texts,
-    model: str | Path | PreTrainedModel | LoadedModel | None = None,
-    maps: Sequence[str] | None = None,
+    model: ModelSource | Texts | None = None,
+    corpus: ModelSource | Texts | None = None,
+    maps: str | Sequence[str] | None = None,
     scores: Sequence[str | Path] = (),
     options: Explaining | None = None,
     judging: Judging | None = None,
     out: str | Path | None = None,
+    **keywords: Any,
 ) -> Evaluation:
-    """Evaluate maps of a model, and scores from files, against a corpus's rationales; `random` is the baseline."""
-    options, judging, texts = options or Explaining(), judging or Judging(), corpus_of(corpus)
-    loaded = None if model is None else load_model(model, device=options.device, dtype=options.dtype)
+    """Evaluate maps of a model, and scores from files, against a corpus's rationales; `random` is the baseline.
+
+    The corpus alone is given if all scores come from files. Keywords are the fields of Explaining and Judging, and text, label,
+    pair and rationale, the columns.
+
+    >>> plausibility("runs/pure", "hatexplain:test", "attention", limit=100)
+    >>> plausibility("hatexplain:test", scores=["scores.jsonl"])
+    """
+    source, first = _in_order(model, corpus)
+    given = options or Explaining(), judging or Judging(), Columns()
+    options, judging, columns = with_keywords("plausibility", keywords, *given)
+    texts = corpus_of(first, columns)
+    loaded = None if source is None else load_model(source, device=options.device, dtype=options.dtype)
     if loaded is None:
         options.refuse_without_model()
     sources = Sources.of(loaded, maps, scores)
@@ -44,6 +57,19 @@ def plausibility(
     if out is not None:
         evaluation.save(out)
     return evaluation
+
+
+def _in_order(model: Any, corpus: Any) -> tuple[Any, Any]:
+    """The model, or None, and the corpus; texts may come first: alone, or for one more version before the model."""
+    texts_first = names_texts(os.fspath(model)) if isinstance(model, str | os.PathLike) else not is_model(model)
+    if model is None or not texts_first:
+        if corpus is None:
+            raise CorpusError("plausibility is of texts, and none are given; give plausibility(model, corpus)")
+        return model, corpus
+    if corpus is not None:
+        advice = "plausibility(corpus, model) is now plausibility(model, corpus); the old order works until the next version"
+        warnings.warn(advice, FutureWarning, stacklevel=3)
+    return corpus, model
 
 
 def _evaluated(corpus: Corpus, which: str) -> Corpus:

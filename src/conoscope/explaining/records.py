@@ -1,32 +1,38 @@
-"""explain(): one record for each example of a corpus, with one score per word and map."""
+"""explain(): for each text one Explanation, with a score per word and map and the probabilities of the classes."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from jaxtyping import Bool, Float
-from transformers import PreTrainedModel
 
 from conoscope.capture.batcher import WINDOW, Batcher
-from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource, load_model
 from conoscope.common.bounds import POSITIVE, check
-from conoscope.common.errors import CorpusError, MeasureError, OutputError, one_of
-from conoscope.common.markup import cut
+from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.keywords import names_in, nearest, with_keywords
+from conoscope.common.markup import Html, cut, joined
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool
 from conoscope.common.terminal import Progress, printable
 from conoscope.common.textfiles import readable
 from conoscope.common.writing import atomic_text
-from conoscope.corpora import Corpus, Example, Texts, corpus_of
+from conoscope.corpora import Columns, Corpus, Example, Texts, corpus_of, is_text
 from conoscope.corpora.base import PEOPLE
 from conoscope.explaining.base import ForwardPass, Request, request
+from conoscope.explaining.html import coloured_words
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 5
+"""How many explanations a notebook shows of a corpus."""
 DEFAULT_MAPS = ("attention", "norms", "rollout")
 DIGITS = 9
 
@@ -66,7 +72,8 @@ class Explaining:
 class Explanation:
     """An example, the label that the model predicts, and one score per whitespace word and map.
 
-    `seen`: which words the model read; truncated words have NaN as their score.
+    `explanation["attention"]` has the scores of `explanation.words`. `seen`: which words the model read; truncated words have NaN
+    as their score. `probabilities`: of each label; empty for a model that does not classify.
     """
 
     example: Example
@@ -75,6 +82,31 @@ class Explanation:
     maps: Mapping[str, Float[np.ndarray, " w"]]
     model: str = ""
     marked_by: str = PEOPLE
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The whitespace words of the text, then of its pair."""
+        return self.example.words
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """A row for each word, a column for each map."""
+        import pandas as pd
+
+        return pd.DataFrame({"word": self.words, **self.maps})
+
+    def __getitem__(self, name: str) -> Float[np.ndarray, " w"]:
+        if name not in self.maps:
+            raise MeasureError(f"the map {name!r} was not made{nearest(str(name), self.maps)}; made: {one_of(self.maps)}")
+        return self.maps[name]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The HTML that a notebook shows: the words, coloured by their scores."""
+        return coloured_words(self.words, self.maps, self.predicted, self.probabilities)
 
     def record(self) -> dict[str, Any]:
         """The explanation as one JSON line; null stands for a word without a score and for an example without rationale."""
@@ -100,8 +132,13 @@ class Explanation:
         head = "  ".join((" " * left, *(name.rjust(width) for name, width in zip(self.maps, widths, strict=True))))
         rows = zip(words, *self.maps.values(), strict=True)
         lines = ("  ".join((word.ljust(left), *map(_cell, scores, widths))) for word, *scores in rows)
-        prediction = "" if self.predicted is None else f"\npredicted: {cut(printable(self.predicted))}"
-        return "\n".join((head, *lines)) + prediction
+        return "\n".join((head, *lines, *self._prediction()))
+
+    def _prediction(self) -> Iterator[str]:
+        """The line that says what the model predicts, with the probabilities."""
+        if self.predicted is not None:
+            each = ", ".join(f"{cut(printable(label))} {p:.3f}" for label, p in self.probabilities.items())
+            yield f"predicted: {cut(printable(self.predicted))}" + (f" ({each})" if each else "")
 
 
 def _cell(score: float, width: int) -> str:
@@ -112,31 +149,78 @@ def _number(score: float) -> float | None:
     return float(f"{score:.{DIGITS}g}") if np.isfinite(score) else None
 
 
-def texts_asked(corpus: Corpus | None, words: str | None, out: str | None) -> Corpus:
-    """The texts to explain from the command line: a corpus, whose maps go to a file, or one text, whose maps are printed."""
-    if (corpus is None) == (words is None):
-        raise CorpusError('nothing, or two things, to explain; give a corpus, or --words "the soup was not good"')
-    if corpus is not None and out is None:
-        raise OutputError("the maps of a corpus are written, not printed; give -o scores.jsonl")
-    if words is not None and not words.split():
-        raise CorpusError('--words has no words; give a text, as in --words "the soup was not good"')
-    return Corpus.of([Example(words or "")], "words") if corpus is None else corpus
+@dataclass(frozen=True)
+class Explanations:
+    """The explanations of a corpus, in its order: computed while they are read, and anew each time."""
+
+    corpus: Corpus
+    maps: tuple[str, ...]
+    read: Callable[[], Iterator[Explanation]] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return self.read()
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def __repr__(self) -> str:
+        size = "" if self.corpus.size is None else f", {self.corpus.size} {'text' if self.corpus.size == 1 else 'texts'}"
+        return printable(f"<Explanations of {self.corpus}{size}, by {', '.join(self.maps)}: computed while you iterate>")
+
+    def _repr_html_(self) -> str:
+        """The HTML that a notebook shows: the first texts, coloured by their scores."""
+        return joined(Html(each._repr_html_()) for each in islice(self, SHOWN))
+
+
+@overload
+def explain(
+    model: ModelSource,
+    texts: Corpus,
+    maps: str | Sequence[str] = DEFAULT_MAPS,
+    options: Explaining | None = None,
+    **keywords: Any,
+) -> Explanations: ...
+
+
+@overload
+def explain(
+    model: ModelSource,
+    texts: Any,
+    maps: str | Sequence[str] = DEFAULT_MAPS,
+    options: Explaining | None = None,
+    **keywords: Any,
+) -> Any: ...
 
 
 def explain(
-    model: str | Path | PreTrainedModel | LoadedModel,
+    model: ModelSource,
     texts: Texts,
-    maps: Sequence[str] = DEFAULT_MAPS,
+    maps: str | Sequence[str] = DEFAULT_MAPS,
     options: Explaining | None = None,
-) -> Iterator[Explanation]:
-    """Yield the attribution maps of every example, in the order of the corpus."""
+    **keywords: Any,
+) -> Explanation | Explanations:
+    """How much each word counts by each map: the Explanation of one text, or the Explanations of several, in their order.
+
+    One text is a string with white space, or an Example; a list of one text has a list of explanations. Keywords are the fields
+    of Explaining, and text, label, pair and rationale, the columns.
+
+    >>> explain("runs/pure", "the soup was not good")["attention"]
+    >>> [explanation.predicted for explanation in explain("runs/pure", "bistro:test", "rollout", limit=10)]
+    """
+    maps = names_in(maps)
     refuse_twice("map", maps)
-    chosen, requests = options or Explaining(), [request(name) for name in maps]
-    corpus = corpus_of(texts)
+    chosen, columns = with_keywords("explain", keywords, options or Explaining(), Columns())
+    requests = [request(name) for name in maps]
+    single = isinstance(texts, Example) or (isinstance(texts, str) and is_text(texts))
+    corpus = corpus_of(texts, columns)
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     batcher = loaded.batcher(corpus.unlabelled(), chosen.max_length)
     corpus = corpus.packed(loaded.length, batcher.max_length).first(chosen.limit)
-    return _explanations(loaded, corpus, batcher, requests, chosen)
+    found = Explanations(corpus, tuple(maps), lambda: _explanations(loaded, corpus, batcher, requests, chosen))
+    if not single:
+        return found
+    (explanation,) = found
+    return explanation
 
 
 def _explanations(
@@ -159,17 +243,27 @@ def _of_batch(
 ) -> Iterator[Explanation]:
     counts = [len(example.words) for example in examples]
     by_map = {chosen.name: word_scores(chosen.scores(forward), forward.batch, counts, word_score) for chosen in requests}
-    labels = predicted_labels(forward, loaded.labels)
+    labels, chances = predicted_labels(forward, loaded.labels), probabilities(forward, loaded.labels)
     seen = seen_words(forward.batch, max(counts))
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
-        scores = {name: rows[row] for name, rows in by_map.items()}
-        yield Explanation(example, labels[row], seen[row, :count], scores, readable(loaded.name))
+        scores, name = {name: rows[row] for name, rows in by_map.items()}, readable(loaded.name)
+        yield Explanation(example, labels[row], seen[row, :count], scores, name, probabilities=chances[row])
 
 
 def predicted_labels(forward: ForwardPass, labels: Sequence[str]) -> list[str | None]:
     """The label that the model predicts for each text; None if it has fewer than two."""
     logits, rows = forward.logits, len(forward.batch.ids)
     return [None] * rows if logits is None or logits.shape[-1] < 2 else [labels[number] for number in logits.argmax(-1).tolist()]
+
+
+def probabilities(forward: ForwardPass, labels: Sequence[str]) -> list[dict[str, float]]:
+    """The probability of each label for each text, of each alone if a text may have several; empty without a classifier."""
+    logits, rows = forward.logits, len(forward.batch.ids)
+    if logits is None or logits.shape[-1] < 2:
+        return [{} for _ in range(rows)]
+    several = getattr(forward.module.config, "problem_type", None) == "multi_label_classification"
+    shares = logits.double().sigmoid() if several else logits.double().softmax(-1)
+    return [dict(zip(labels, row, strict=True)) for row in shares.detach().cpu().tolist()]
 
 
 def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:

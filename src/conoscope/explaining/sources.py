@@ -12,6 +12,7 @@ from conoscope.capture.device import USUAL, dtype_name
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.text_vector import text_vector
 from conoscope.common.errors import DataError, ModelError
+from conoscope.common.keywords import names_in
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import Pool
 from conoscope.corpora import Corpus, Example
@@ -34,11 +35,11 @@ class Sources:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: LoadedModel | None, maps: Sequence[str] | None, files: Sequence[str | Path]) -> "Sources":
+    def of(cls, model: LoadedModel | None, maps: str | Sequence[str] | None, files: Sequence[str | Path]) -> "Sources":
         """The sources for these maps and files; without either, DEFAULT_MAPS of the model."""
-        chosen = maps if maps is not None else DEFAULT_MAPS if model is not None and not files else ()
+        chosen = names_in(maps) if maps is not None else DEFAULT_MAPS if model is not None and not files else ()
         if chosen and model is None:
-            raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give --model")
+            raise ModelError(f"the map {chosen[0]} is made with a model, and none is given; give one before the corpus")
         refuse_twice("map", chosen)
         own = tuple(dict.fromkeys((*chosen, CHANCE)))
         for name in own:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.common.errors import MeasureError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.options import options_of, read_options
 from conoscope.measures.needs import Need
 
@@ -162,7 +163,7 @@ def request(text: str) -> Request:
     """The measure and options that a text such as `sim:mask=real` names."""
     name, _, given = text.partition(":")
     if name not in CATALOGUE:
-        raise MeasureError(f"no measure {name!r}; known measures: {one_of(CATALOGUE)}")
+        raise MeasureError(f"no measure {name!r}{nearest(name, CATALOGUE)}; known measures: {one_of(CATALOGUE)}")
     measure = CATALOGUE[name]
     return Request(measure, read_options(name, given, measure.choices))
 

@@ -1,6 +1,6 @@
 """measure(): the whole pipeline in one call, from a model and a corpus to tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -9,24 +9,23 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel
-
 from conoscope.capture.batcher import Batcher, TokenAnnotations
 from conoscope.capture.class_token import known_ids
 from conoscope.capture.device import dtype_name
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.head_weights import head_weights_of
-from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource, load_model
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import HeadWeights
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
+from conoscope.common.keywords import names_in, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
-from conoscope.common.terminal import Progress, say
+from conoscope.common.terminal import Progress, doing, say
 from conoscope.common.versions import versions
 from conoscope.common.vocabulary import KINDS
-from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.corpora.base import stable_hash
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.measures.tally import Tally
@@ -68,27 +67,35 @@ class Options:
 
 
 def measure(
-    model: str | Path | PreTrainedModel | LoadedModel,
+    model: ModelSource,
     corpus: Texts | None = None,
-    measures: Sequence[str] | None = None,
+    measures: str | Sequence[str] | None = None,
     options: Options | None = None,
-    out: str | Path | None = None,
+    out: str | Path | Callable[[Mapping[str, Any]], Path] | None = None,
+    **keywords: Any,
 ) -> Result:
-    """Measure a model on a corpus in one streaming pass.
+    """Measure a model on texts in one streaming pass.
 
-    Without `measures`, every applicable measure is run; without a corpus, those of the weights only. With `out`, the result is
-    also saved there, and an interrupted run resumes.
+    Without `measures`, every applicable measure is run; without texts, those of the weights only. With `out`, the result is
+    also saved there, and an interrupted run resumes; `out` is a folder, or a function from the provenance to one. Keywords are
+    the fields of Options, and text, label, pair and rationale, the columns of a file, of dictionaries, of a DataFrame or of a
+    data set.
 
-    >>> measure("runs/pure", "bistro:test", ["sim"])["sim"]
+    >>> measure("runs/pure", "bistro:test", "sim", limit=100)["sim"]
     """
-    chosen = options or Options()
-    texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, chosen.labels)
-    requests = [request(name) for name in measures] if measures else _applicable(texts, corpus is not None)
+    chosen, columns = with_keywords("measure", keywords, options or Options(), Columns())
+    requests = [request(name) for name in names_in(measures)] if measures else None
+    if corpus is None and columns != Columns():
+        raise CorpusError("text, label, pair and rationale are of texts, and there are none; give a corpus, or leave them out")
+    texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, columns, chosen.labels)
+    requests = _applicable(texts, corpus is not None) if requests is None else requests
     refuse_twice("measure", (requested.name for requested in requests))
     _refuse_without_texts(requests, corpus is not None)
     _refuse_unread(requests, chosen, corpus is not None)
     chosen_pool(chosen.pool)
+    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
+    doing("beginning to measure")
     batcher = loaded.batcher(texts, chosen.max_length, _annotations(loaded, chosen))
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, requests, chosen), "every": not measures}
@@ -96,13 +103,15 @@ def measure(
         pool = text_vector(loaded, chosen.pool)
         provenance["pool"] = pool.provenance()
         provenance["notes"] += [] if pool.note is None else [pool.note]
-    checkpoint = Checkpoint(None if out is None else claim(out, provenance), provenance)
+    folder = None if out is None else claim(out(provenance) if callable(out) else out, provenance)
+    checkpoint = Checkpoint(folder, provenance)
     tally = Tally.for_needs(need for requested in requests for need in requested.needs())
     result = _run(loaded, texts.shard(*chosen.shard), batcher, tally, (chosen, checkpoint))
     if corpus is not None and not result.provenance["seen"]["examples"] and chosen.shard == (1, 1):
         raise CorpusError(f"{texts} has no examples to measure; give another corpus")
-    if out is not None:
-        result.save(out)
+    if folder is not None:
+        doing("reading the sums into tables")
+        result.save(folder)
         checkpoint.clear()
     return result
 
@@ -132,8 +141,8 @@ def _refuse_unclear(kinds: Mapping[str, Sequence[str]]) -> None:
         raise MeasureError(f"{twice[0]!r} is of two kinds of token; leave it in one")
 
 
-def _corpus(corpus: Texts, labels: bool) -> Corpus:
-    texts = corpus_of(corpus)
+def _corpus(corpus: Texts, columns: Columns, labels: bool) -> Corpus:
+    texts = corpus_of(corpus, columns)
     return texts if labels else texts.unlabelled()
 
 

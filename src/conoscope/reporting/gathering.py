@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.textfiles import is_there, readable
 from conoscope.figures import FIGURES
 from conoscope.figures.base import Chart
 from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.reporting.facts import run_facts
+from conoscope.reporting.folders import parts_of
 from conoscope.results.result import Result, stored_tables
 from conoscope.results.store import TableInfo, read_index, read_provenance
 
@@ -44,8 +46,14 @@ Source = Result | str | Path
 def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
     """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
     the runs apart."""
+    sources = [sources] if isinstance(sources, Result) else sources
     given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
-    return _named([(name, _run(source)) for name, source in given])
+    return _named([(name, _run(part)) for name, source in given for part in _parts(source)])
+
+
+def _parts(source: Source) -> Sequence[Source]:
+    """The source itself, or what the folder of a command holds."""
+    return [source] if isinstance(source, Result) else parts_of(Path(source))
 
 
 def _given_name(source: Source) -> tuple[str, Source]:
@@ -102,7 +110,7 @@ def figure_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Ch
 def drawings_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> tuple[Chart, Chart | None]:
     """A figure by name, of what the sources hold, and the same for narrow pages where the figure has a drawing for them."""
     if name not in FIGURES:
-        raise MeasureError(f"no figure {name!r}; known figures: {one_of(('positions', *FIGURES))}")
+        raise MeasureError(f"no figure {name!r}{nearest(name, FIGURES)}; known figures: {one_of(('positions', *FIGURES))}")
     if not sources:
         raise OutputError(f"a figure of {name} needs a folder; give one written by conoscope measure -o")
     figure, tables = FIGURES[name], JoinedTables(gather(sources))

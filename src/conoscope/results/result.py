@@ -1,12 +1,14 @@
 """Result: the tables of a measurement, with their sums and provenance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conoscope.common.errors import MeasureError, OutputError, one_of
+from conoscope.common.errors import NotMeasuredError, OutputError, one_of
+from conoscope.common.keywords import nearest
 from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.results.merging import joined, shard_number
@@ -27,13 +29,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from conoscope.measures.tally import Tally
+    from conoscope.results.differences import Differences
 
 SHOWN = 16
 """How many rows of a table `summary` shows."""
+NAMED = 6
+"""How many tables the one-line form of a result names."""
 
 
-class Result:
-    """Tables by measure: `result["sim"]` is a DataFrame in long form.
+class Result(Mapping[str, Any]):
+    """Tables by measure, as a mapping: `result["sim"]` is a DataFrame in long form.
+
+    `findings` says in sentences what is worth knowing, `plot("sim")` draws a figure, `compare(other)` gives differences, and
+    `report(path)` writes one page of all.
 
     A result that was just measured holds its sums (`tally`) and computes its tables from them. A loaded result reads each table
     from its file on first access; it loads its sums, which needs torch, only to be merged or to recompute tables.
@@ -66,8 +74,48 @@ class Result:
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self.tables:
-            raise MeasureError(f"{name!r} was not measured; measured: {one_of(self.tables)}")
+            raise NotMeasuredError(f"{name!r} was not measured{nearest(str(name), self.tables)}; measured: {one_of(self.tables)}")
         return self.tables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tables
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __bool__(self) -> bool:
+        return True  # a result without tables is one, too
+
+    # Tables have no single truth value, so results are equal only to themselves.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What is worth knowing of the model, in sentences with their numbers and controls."""
+        found: list[str] = notebook().findings_of(self.tables, self.provenance)
+        return found
+
+    def plot(self, name: str) -> Any:
+        """A figure as an Altair chart, by its name or that of a table; MeasureError if there is nothing to draw it from."""
+        return notebook().chart_of(name, [self])
+
+    def compare(self, other: "Result", names: Sequence[str] | None = None) -> "Differences":
+        """This result minus another, number by number, with 95 % intervals, paired where both keep values by example.
+
+        `names`: what the two are called in figures and reports, as in ("trained", "untrained").
+        """
+        from conoscope.results.differences import Differences
+
+        return Differences(self, other, names)
+
+    def report(self, path: str | Path, title: str | None = None) -> Path:
+        """Write one HTML page with every figure and table."""
+        written: Path = notebook().write_report([self], path, title)
+        return written
 
     def __add__(self, other: "Result") -> "Result":
         # Check provenance first: sums of different models need not have the same shape.
@@ -116,14 +164,22 @@ class Result:
         return "\n\n".join(_summarized(name, self[name]) for name in chosen)
 
     def __repr__(self) -> str:
-        """The model, the corpus and the tables, in one line."""
-        return printable(f"<Result of {measured(self.provenance)}: {', '.join(self.tables) or 'no tables'}>")
+        """The model, the corpus and the first tables, in one line."""
+        names = [*islice(self.tables, NAMED)]
+        more = f", … ({len(self)} tables)" if len(self) > NAMED else ""
+        return printable(f"<Result of {measured(self.provenance)}: {', '.join(names) or 'no tables'}{more}>")
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
-        from conoscope.reporting.notebook import shown
+        html: str = notebook().shown(self.tables, self.provenance)
+        return html
 
-        return shown(self.tables, self.provenance)
+
+def notebook() -> Any:
+    """The module that shows results: the one import upwards, made when something is shown."""
+    from conoscope.reporting import notebook
+
+    return notebook
 
 
 def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":

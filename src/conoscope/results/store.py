@@ -5,9 +5,11 @@ written last; provenance.json; and the sums, tally.json and tally.safetensors.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +133,34 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
     if (differing := differences(before, provenance)) is not None:
         raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
     return where
+
+
+@dataclass
+class NumberedFolder:
+    """A function from a run's provenance to its folder: `base`, or `base-2`, `base-3`, ..., so that no other run is overwritten.
+
+    It is the first that is new, or that holds this very run; `path` is the one that was chosen.
+    """
+
+    base: Path
+    path: Path | None = None
+
+    def __call__(self, provenance: Mapping[str, Any]) -> Path:
+        """The folder of the run with this provenance."""
+        numbered = (self.base if number == 1 else self.base.with_name(f"{self.base.name}-{number}") for number in count(1))
+        self.path = next(folder for folder in numbered if _is_free(folder, provenance))
+        return self.path
+
+
+def _is_free(folder: Path, provenance: Mapping[str, Any]) -> bool:
+    """Whether a folder is not there, is empty, or holds this run, finished or not."""
+    if not os.path.lexists(folder):
+        return True
+    try:
+        partial = claim(folder, provenance) / PARTIAL[0]
+        return not (partial / "provenance.json").is_file() or differences(read_provenance(partial), provenance) is None
+    except OutputError:
+        return False
 
 
 def _is_torn(path: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from tokenizers import AddedToken
 from transformers import AutoModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast, set_seed
 
-from conoscope.capture.loading import load_tokenizer
+from conoscope.capture.pretrained import load_tokenizer
 from conoscope.common.errors import ModelError
 from conoscope.corpora import Corpus
 from conoscope.corpora.word_splitting import count_words

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from conoscope.common.errors import OutputError
 from conoscope.common.writing import write_text
@@ -36,6 +37,21 @@ def _lines(records: Mapping[str, Record]) -> Iterator[str]:
         yield from [f"  {UNTESTED}: {statement.untestable}"] if statement.untestable else []
     yield "In no source"
     yield from (f"  {study} {claim}: {outcome(study, claim, records).verdict}" for study, claim in unstated())
+
+
+def claims_records(records: Mapping[str, Record]) -> list[dict[str, Any]]:
+    """Every statement as a dictionary: its source and place, its standing, its claims with their verdicts, or why there are none."""
+    return [
+        {
+            "source": one.source,
+            "place": one.place,
+            "statement": one.says,
+            "standing": standing(one, records),
+            "claims": [{"study": each.study, "claim": each.claim, "verdict": each.verdict} for each in outcomes(one, records)],
+            "untestable": one.untestable or None,
+        }
+        for one in STATEMENTS
+    ]
 
 
 def write_claims(records: Mapping[str, Record], path: str | Path) -> list[Path]:

@@ -67,7 +67,7 @@ class Measured:
             return pd.DataFrame(columns=["map", "metric", "average", "value"])
         options = Explaining(device=self.place.device, batch_size=64)
         judging = Judging(resamples=0, normalize=normalize)
-        return plausibility(self.texts, self.model, maps, options=options, judging=judging)["plausibility"]
+        return plausibility(self.model, self.texts, maps, options=options, judging=judging)["plausibility"]
 
 
 class Untrained(Measured):

@@ -1,23 +1,26 @@
 """compare(): several models on one corpus: accuracy and F1 with intervals, and paired tests of their differences."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 
-from conoscope.capture.loading import LoadedModel, load_model
-from conoscope.common.bounds import POSITIVE, within
+from conoscope.capture.loading import LoadedModel, ModelSource, is_model, load_model
+from conoscope.common.bounds import POSITIVE, check
 from conoscope.common.errors import CorpusError, ModelError, OutputError
+from conoscope.common.keywords import with_keywords
 from conoscope.common.resampling import INTERVAL, weightings, weightings_within
 from conoscope.common.terminal import Progress
 from conoscope.common.textfiles import readable
 from conoscope.common.writing import write_text
-from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.training.scores import macro_f1, mean_f1
 
 RESAMPLES = 2000
@@ -43,6 +46,9 @@ class Comparison:
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror or error}; give -o another file") from error
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         blocks = [self.scores.round(4).to_string(index=False)]
         if len(self.pairs):
@@ -50,19 +56,33 @@ class Comparison:
         return "\n\n".join(blocks)
 
 
-def compare(
-    models: Sequence[str | Path | LoadedModel],
-    corpus: Texts,
-    device: str | None = None,
-    batch_size: int = 64,
-    progress: bool = False,
-) -> Comparison:
-    """Compare models by their predictions of the corpus's labels.
+@dataclass(frozen=True)
+class Comparing:
+    """Options of `compare()`: the device, how many texts a batch has, how many texts are read, whether progress is shown."""
 
-    Intervals are bootstrap percentiles: examples are resampled from all for accuracies and their differences, and within each
-    class for macro F1. The paired test is McNemar's, exact.
+    device: str | None = None
+    batch_size: int = 64
+    limit: int | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, batch_size=POSITIVE, limit=POSITIVE)
+
+
+def compare(models: ModelSource | Sequence[ModelSource], *others: ModelSource | Texts, **keywords: Any) -> Comparison:
+    """Compare models by their predictions of a corpus's labels: models first, or a list of models, and the corpus last.
+
+    Keywords are the fields of Comparing, and text, label, pair and rationale, the columns. Intervals are bootstrap percentiles:
+    examples are resampled from all for accuracies and their differences, and within each class for macro F1. The paired test is
+    McNemar's, exact.
+
+    >>> compare("runs/pure", "runs/tuned", "bistro:test", limit=100)
     """
-    corpus, batch_size = corpus_of(corpus), within("batch_size", batch_size, POSITIVE)
+    last = (keywords.pop("corpus"),) if "corpus" in keywords else ()
+    models, corpus, more = _in_order(models, (*others, *last))
+    options, columns = with_keywords("compare", {**more, **keywords}, Comparing(), Columns())
+    corpus, device = corpus_of(corpus, columns).first(options.limit), options.device
+    batch_size, progress = options.batch_size, options.progress
     if not models:
         raise ModelError("no models to compare; give one or more")
     if not corpus.labels:
@@ -73,6 +93,21 @@ def compare(
     names = [readable(model.name) for model in loaded]
     tables = _tables(names, np.stack([predicted for predicted, _ in by_model]), true, len(corpus.labels))
     return replace(tables, notes=tuple(note for model in loaded for note in model.notes))
+
+
+def _in_order(models: Any, others: tuple[Any, ...]) -> tuple[list[Any], Any, dict[str, Any]]:
+    """The models, the corpus, and the options that were given by place, as earlier versions took them after a list of models."""
+    if not isinstance(models, list | tuple) or is_model(models):
+        listed = [models, *others[:-1]]
+        corpus, *by_place = others[-1:] or (None,)
+    else:
+        listed = [*models]
+        corpus, *by_place = others or (None,)
+    if corpus is None:
+        raise CorpusError("compare is on texts, and none are given; give compare(one, other, corpus)")
+    if by_place:
+        warnings.warn("device and batch_size are keywords now, as in compare(models, corpus, device='cpu')", FutureWarning, 3)
+    return listed, corpus, dict(zip(("device", "batch_size", "progress"), by_place, strict=False))
 
 
 def predictions(

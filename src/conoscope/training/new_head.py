@@ -12,7 +12,8 @@ from transformers import (
 )
 
 from conoscope.capture.class_token import known_ids, named_pad
-from conoscope.capture.loading import load_tokenizer, ready, refuse_broken, refuse_incomplete, unloadable
+from conoscope.capture.loading import ready, refuse_broken
+from conoscope.capture.pretrained import load_tokenizer, refuse_incomplete, unloadable
 from conoscope.common.errors import ModelError
 
 

@@ -48,7 +48,9 @@ def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> Non
     known = {**identity(Training()), **before}
     changed = [key for key, value in now.items() if known.get(key) != value]
     if changed:
-        raise OutputError(f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on")
+        raise OutputError(
+            f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on, or -o a new folder"
+        )
 
 
 def _read(record: Path) -> dict[str, Any]:

@@ -20,7 +20,8 @@ class Training:
     narrower ones are lifted to the width `lift`. `special`: how <cls>, <unk> and other special tokens are initialised, zeros or
     random. `positions` and `residual` replace those of the preset; `position_scale` multiplies sinusoidal positions. `batches`:
     grouped by length, or shuffled. `penalty_unit`: the entropy penalty is a mean over texts of the normalised entropy (sentence),
-    or a sum over the texts of a batch in nats (summed).
+    or a sum over the texts of a batch in nats (summed). `resume` changes nothing: the
+    same call again always resumes.
     """
 
     preset: str = "pure-attention"

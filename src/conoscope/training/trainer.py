@@ -1,13 +1,12 @@
 """train(): trains a classifier of the family, or a Hugging Face checkpoint, on a corpus, with transformers' Trainer.
 
 Training stops when the validation loss, penalties included, has not fallen for `patience` epochs, and the best epoch's
-weights are kept. An interrupted run resumes from its last complete epoch.
+weights are kept. The same call again resumes an interrupted run from its last complete epoch, and does not repeat a finished one.
 """
 
 import json
 import math
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from transformers import (
     PrinterCallback,
     Trainer,
     TrainerCallback,
-    TrainerControl,
-    TrainerState,
     TrainingArguments,
     set_seed,
 )
@@ -32,12 +29,14 @@ from transformers import (
 from conoscope.capture.class_token import reading_of
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.common.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
-from conoscope.common.terminal import complain, say
+from conoscope.common.terminal import complain, doing
 from conoscope.common.writing import make_folder, move_into, refuse_unspelt, write_text
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.training.attention_weights import BACKEND
 from conoscope.training.building import build
 from conoscope.training.encoding import Collator, Encoded
+from conoscope.training.epoch_progress import EpochProgress
+from conoscope.training.finished import finished
 from conoscope.training.memo import Memo
 from conoscope.training.model_card import card, described
 from conoscope.training.new_head import padding_note
@@ -82,7 +81,12 @@ def train(
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
     refuse_unspelt(Path(out))
-    with _checkpoints(Path(out), chosen.resume) as checkpoints:
+    doing("reading the texts")
+    if (done := finished(Path(out), chosen, corpora)) is not None:
+        if chosen.progress:
+            complain(f"{out} holds this very run, finished before; to train once more, give -o a new folder")
+        return Trained(Path(out), *done)
+    with _checkpoints(Path(out)) as checkpoints:
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen, memo)
         _refuse_unpenalisable(model, chosen)
@@ -93,8 +97,8 @@ def train(
         same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **digests})
         trainer = _trainer((model, tokenizer), data, checkpoints, chosen, callbacks)
         with _attending(model, chosen.penalties.any):
-            trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
-            trainer.remove_callback(_EpochLines)
+            _run(trainer, last_checkpoint(checkpoints))
+            doing("scoring the other splits")
             scores = {name: _scores(trainer.evaluate(rows), learned.labels) for name, rows in data.items() if name != "train"}
         if not all(math.isfinite(score["loss"]) for score in scores.values()):
             other = "" if chosen.checkpoint is None else ", or give another checkpoint: this one may overflow by itself"
@@ -102,6 +106,15 @@ def train(
         trained = Trained(Path(out), round(trainer.state.epoch or 0), scores)
         _write(trained, (model, tokenizer), data, (checkpoints, chosen))
     return trained
+
+
+def _run(trainer: Trainer, checkpoint: str | None) -> None:
+    """Train, from a checkpoint if there is one; what is shown meanwhile goes afterwards."""
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    finally:
+        if (shown := trainer.pop_callback(EpochProgress)) is not None:
+            shown.close()
 
 
 def _encoded(
@@ -143,14 +156,12 @@ def _write(
 
 
 @contextmanager
-def _checkpoints(folder: Path, resume: bool) -> Iterator[Path]:
-    """Context manager for the Trainer's own folder, which holds pickles: it is kept only if the run fails, for --resume."""
+def _checkpoints(folder: Path) -> Iterator[Path]:
+    """Context manager for the Trainer's own folder, which holds pickles: it is kept only if the run fails, to go on from."""
     checkpoints = make_folder(folder) / CHECKPOINTS
     if any(path.name != CHECKPOINTS for path in folder.iterdir()):
         raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
     before = last_checkpoint(checkpoints)
-    if before and not resume:
-        raise OutputError(f"{folder} holds a run that was stopped; --resume goes on with it, or give -o a new folder")
     if not before:
         shutil.rmtree(checkpoints, ignore_errors=True)
     checkpoints.mkdir(exist_ok=True)
@@ -210,7 +221,8 @@ def _trainer(
         # The filter synchronises with the device at every step.
         logging_nan_inf_filter=chosen.report_to != "none",
         report_to=chosen.report_to,
-        disable_tqdm=not (chosen.progress and sys.stderr.isatty()),
+        # The Trainer's own bars print its logs as dictionaries: EpochProgress takes their place.
+        disable_tqdm=True,
         use_cpu=_on_cpu(chosen.device),
         bf16=_mixed(chosen),
         gradient_checkpointing=chosen.gradient_checkpointing,
@@ -244,7 +256,7 @@ def _trainer(
 
 
 def _callbacks(chosen: Training) -> list[TrainerCallback]:
-    return [EarlyStoppingCallback(chosen.patience), *([_EpochLines()] if chosen.progress else [])]
+    return [EarlyStoppingCallback(chosen.patience), *([EpochProgress()] if chosen.progress else [])]
 
 
 def _on_cpu(device: str) -> bool:
@@ -261,15 +273,6 @@ def _mixed(chosen: Training) -> bool:
         raise ModelError(f"no precision {chosen.precision!r}; known: {one_of(PRECISIONS)}")
     able = not _on_cpu(chosen.device) and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     return chosen.precision == "bfloat16" or (chosen.precision == "auto" and able and chosen.checkpoint is not None)
-
-
-class _EpochLines(TrainerCallback):  # type: ignore[misc]
-    """Callback that prints one line an epoch to standard error."""
-
-    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        metrics = kwargs["metrics"]
-        scores = f"validation loss {metrics['eval_loss']:.4f}, accuracy {metrics['eval_accuracy']:.4f}"
-        say(f"epoch {state.epoch:.0f}: {scores}", error=True)
 
 
 def _metrics(answers: EvalPrediction) -> dict[str, float]:

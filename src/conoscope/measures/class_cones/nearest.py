@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from conoscope.measures.base import Reading, also_reads
@@ -37,14 +37,22 @@ def nearest(**found: ByLayer) -> Iterator[Reading]:
             yield reading.with_keys(layer=layer, representative=kind, control=control)
 
 
-def _scored(scores: Float[Tensor, "n c"], examples: Examples) -> Reading:
+def scored_examples(
+    scores: Float[Tensor, "n c"], examples: Examples
+) -> tuple[Int[Tensor, " n"], Float[Tensor, " k"], Bool[Tensor, " n"]]:
+    """The class of the largest score of each example, whether it is that of each scored example, and which ones are scored."""
     # An example that is itself a representative is not scored; a class without a representative is never the nearest.
     gold = examples.gold
     scored = ~scores.gather(1, gold[:, None])[:, 0].isnan()
     # Ties go to the largest class: if all directions are the same, the accuracy is then chance.
     order = order_of_size(gold, scores.shape[1])
     chosen = order[nearest_class(scores[:, order])]
-    right, agrees = (chosen == gold)[scored].double(), (chosen == examples.predicted)[scored].double()
+    return chosen, (chosen == gold)[scored].double(), scored
+
+
+def _scored(scores: Float[Tensor, "n c"], examples: Examples) -> Reading:
+    chosen, right, scored = scored_examples(scores, examples)
+    agrees = (chosen == examples.predicted)[scored].double()
     agreement = float(agrees.mean()) if _has_predictions(examples) else torch.nan
     more = {"agreement": agreement, **_references(examples, scored), **dict.fromkeys(OF_PERMUTATIONS, torch.nan)}
     return Reading.of_one(right.mean(), right.std() if len(right) > 1 else torch.nan, len(right), **more)

@@ -1,0 +1,80 @@
+"""Checkpoints: models and tokenizers read from a folder or the Hub."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
+from conoscope.common.errors import ModelError
+from conoscope.common.writing import is_spelt
+
+
+def unloadable(name: str, error: Exception) -> ModelError:
+    """The error for a checkpoint that cannot be read."""
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)")
+
+
+def refuse_incomplete(name: str, missing: Sequence[str]) -> None:
+    """ModelError if a checkpoint lacks weights."""
+    if missing:
+        raise ModelError(
+            f"{name} lacks the weights {min(missing)!r} and would get random ones ({len(missing)} in all); "
+            "give a complete checkpoint"
+        )
+
+
+def from_pretrained(
+    name: str, tokenizer: PreTrainedTokenizerBase | None, dtype: torch.dtype, trust: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model of a folder or a Hub id, and its tokenizer; ModelError if they cannot be read or weights are missing."""
+    try:
+        config = AutoConfig.from_pretrained(name, trust_remote_code=trust)
+        is_classifier = any(classifies(architecture) for architecture in config.architectures or ())
+        kind = AutoModelForSequenceClassification if is_classifier else AutoModel
+        kwargs = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
+        module, report = kind.from_pretrained(name, config=config, **kwargs)
+        if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
+            # It has its own SDPA attention, which cannot be captured (Falcon).
+            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **kwargs)
+        tokenizer = tokenizer or load_tokenizer(name, trust)
+    except Exception as error:  # third-party files can fail in any way
+        raise unloadable(name, error) from error
+    refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
+    _cast(module, dtype)
+    return module, tokenizer
+
+
+def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or a Hub id."""
+    if is_spelt(name):
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+    # tokenizers accepts only UTF-8 names, and an ASCII locale decodes them otherwise: a link to the folder has a plain name.
+    with TemporaryDirectory(prefix="conoscope-") as plain:
+        link = Path(plain) / "model"
+        link.symlink_to(Path(name).absolute(), target_is_directory=True)
+        return AutoTokenizer.from_pretrained(str(link), trust_remote_code=trust_remote_code)
+
+
+def _cast(module: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Cast every parameter to this dtype: some are created in float32 regardless of the dtype requested (XLNet, DeBERTa)."""
+    private = ("_keep_in_fp32_modules", "_keep_in_fp32_modules_strict")
+    kept = {part for name in private for part in getattr(module, name, None) or ()}
+    for name, parameter in module.named_parameters():
+        if parameter.is_floating_point() and (dtype == torch.float64 or not kept.intersection(name.split("."))):
+            parameter.data = parameter.data.to(dtype)
+
+
+def classifies(architecture: str) -> bool:
+    """Whether a class of transformers is a classifier of texts."""
+    return architecture.endswith("ForSequenceClassification")

@@ -1,0 +1,47 @@
+"""Options as keywords: `measure(model, texts, limit=100)` is `measure(model, texts, options=Options(limit=100))`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from conoscope.common.errors import MeasureError, one_of
+
+ALIKE = 0.65
+"""How alike two names must be for one to be proposed for the other: `sin` and `sim` are, `doors` and `norms` are not."""
+INSTEAD = {"tokenizer": "give the model as (model, tokenizer)", "measure": "the name is measures"}
+"""What to type in place of keywords that resemble no option."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` (did you mean 'sim'?)`, with the known name that resembles this one most; an empty text if none does."""
+    by_fold = {each.casefold().replace("-", "_"): each for each in known}
+    found = get_close_matches(name.casefold().replace("-", "_"), by_fold, n=1, cutoff=ALIKE)
+    return f" (did you mean {by_fold[found[0]]!r}?)" if found and by_fold[found[0]] != name else ""
+
+
+def with_keywords(verb: str, keywords: Mapping[str, Any], *given: Any) -> tuple[Any, ...]:
+    """The same dataclasses of options, in their order, with the fields that the keywords name replaced.
+
+    MeasureError for a keyword that none of them has, or that is given twice: as a keyword and in the dataclass.
+    """
+    known = {field.name for options in given for field in fields(options)}
+    for name in keywords:
+        if name not in known:
+            advice = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
+            raise MeasureError(f"{verb} has no option {name!r}{advice}; known: {one_of(known)}")
+    return tuple(_replaced(options, keywords) for options in given)
+
+
+def _replaced(options: Any, keywords: Mapping[str, Any]) -> Any:
+    own = {field.name: keywords[field.name] for field in fields(options) if field.name in keywords}
+    usual = type(options)()
+    for name in own:
+        if getattr(options, name) != getattr(usual, name):
+            raise MeasureError(f"{name} is given twice, as a keyword and in {type(options).__name__}; give it once")
+    return replace(options, **own)
+
+
+def names_in(names: str | Iterable[str]) -> list[str]:
+    """Names as a list: one name may be given as a text of its own."""
+    return [names] if isinstance(names, str) else list(names)
