@@ -138,7 +138,7 @@ class Progress:
         self.done += count
         self._timed += count if tokens else 0
         self._tokens += tokens
-        self._note = note or self._note
+        self._note = note
         with _lock:
             if note:
                 # The note says how long it takes, so that the bar does not.

@@ -40,7 +40,7 @@ def _lines(records: Mapping[str, Record]) -> Iterator[str]:
 
 
 def claims_records(records: Mapping[str, Record]) -> list[dict[str, Any]]:
-    """Every statement as a dictionary: its source and place, its standing, its claims with their verdicts, or why there are none."""
+    """Every statement as a dictionary: source, place, standing, claims with their verdicts, or why there are none."""
     return [
         {
             "source": one.source,
