@@ -15,14 +15,23 @@ SHOWN = ("sim", "attention_entropy", "effective_rank", "class_cones.nearest")
 MAPS = ("attention", "norms", "rollout", "gradient")
 EXPLAINED = 6
 """How many texts the report shows with a score for each word."""
-NEXT = """what to type next:
-  conoscope explain {model} --words "the soup was not good"           which words count
-  conoscope measure {model} bistro:test -m heads --tables             one measure, all its tables
-  conoscope figure sim {out} -o sim.svg                               one figure, for a paper
-  conoscope measure bert-base-uncased FILE.csv --text COLUMN --label COLUMN     your own texts, any model
-  conoscope list measures                                             what can be measured"""
+NEXT = (
+    ('explain {model} --words "the soup was not good"', "which words count"),
+    ("measure {model} bistro:test -m heads --tables", "one measure, all its tables"),
+    ("figure sim {out} -o sim.svg", "one figure, for a paper"),
+    ("measure bert-base-uncased FILE.csv --text COLUMN --label COLUMN", "any model, your own texts"),
+    ("list measures", "what can be measured"),
+)
+"""What to type after the demonstration, and what for."""
 QUICK: dict[str, Any] = {"epochs": 12, "patience": 4}
 """Training settings that differ from the defaults."""
+
+
+def _next(**folders: object) -> str:
+    """What to type next, one command a line, with what for."""
+    lines = [(f"conoscope {command.format(**folders)}", why) for command, why in NEXT]
+    width = max(len(command) for command, _ in lines)
+    return "\n".join(("what to type next:", *(f"  {command:<{width}}  {why}" for command, why in lines)))
 
 
 def _options(command: ArgumentParser) -> None:
@@ -66,7 +75,7 @@ def demo(out: Path, seed: int = 0) -> dict[str, Any]:
     write_explanations(explain(str(model), texts.first(EXPLAINED), MAPS), out / "words.jsonl")
     doing("drawing figures")
     page = report([out / "tables", out / "words.jsonl"], out / "report.html", progress=True)
-    say(f"report: {page.resolve().as_uri()}\n\n{NEXT.format(model=model, out=out)}")
+    say(f"report: {page.resolve().as_uri()}\n\n{_next(model=model, out=out)}")
     return {"model": model, "tables": out / "tables", "report": page, "scores": described["scores"], "seed": seed}
 
 
