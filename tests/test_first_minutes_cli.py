@@ -145,6 +145,8 @@ def test_a_default_folder_is_this_run_s_own_and_never_another_s(run: Run) -> Non
     assert other == "conoscope-a-bistro-test-2"
     assert shard == "conoscope-a-bistro-test-1-of-2"
     assert json.loads(Path(first, "provenance.json").read_text(encoding="utf-8"))["options"]["limit"] == 9
+    Path("reviews.csv").write_text("review,stars\nthe soup was good,positive\n", encoding="utf-8")
+    assert "written to conoscope-a-reviews\n" in run("conoscope measure runs/a reviews.csv --text review --label stars -m sim")[1]
     Path("conoscope-a-weights").mkdir()
     Path("conoscope-a-weights", "thesis.txt").write_text("years of work", encoding="utf-8")
     assert "written to conoscope-a-weights-2\n" in run("conoscope measure runs/a")[1]

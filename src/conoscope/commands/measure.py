@@ -64,7 +64,8 @@ def _default_folder(args: Namespace) -> Path:
     """`conoscope-MODEL-CORPUS`, with the shard if there are several, in characters that every system has in names."""
     *above, model = Path(args.model).parts or (args.model,)
     named = [*above[-1:], model] if model in GENERIC else [model]
-    corpus = Path(args.corpus or "weights").name
+    # A folder called reviews.csv would pass for a file.
+    corpus = re.sub(r"\.(csv|tsv|jsonl?|parquet)(\.gz)?(?=:|$)", "", Path(args.corpus or "weights").name)
     shard = [] if args.shard == (1, 1) else ["{}-of-{}".format(*args.shard)]
     return Path("-".join(("conoscope", *(_safe(part) for part in (*named, corpus, *shard)))))
 
