@@ -123,6 +123,8 @@ def test_measure_prints_findings_ten_lines_of_numbers_and_where_the_tables_are(r
     assert "\n- The narrowest of " in out
     numbers = out.split("\nby layer")[1].split("\n\n")[0].splitlines()[1:]
     assert len(numbers) == 10
+    (nearest,) = (line for line in numbers if line.startswith("class_cones.nearest"))
+    assert "held_out" in nearest, "directions of the same texts would flatter"
     assert "written to conoscope-a-bistro-test\n" in out
     assert Path("conoscope-a-bistro-test", "sim.csv").is_file()
     code, every, _ = run("conoscope measure runs/a bistro:test --limit 30 --tables")

@@ -21,6 +21,8 @@ LAYERS = 5
 """How many layers are shown of a deep model: the first, the last, and some between."""
 MAIN = {"class_cones": "class_cones.nearest"}
 """The table that is shown of a measure, where it is not the first."""
+FAIR = {"class_cones.nearest": ("representative", "held_out")}
+"""The rows that are shown first of a table: directions of one half of the texts, compared with the other half."""
 ORDER = (
     "sim",
     "attention_entropy",
@@ -120,6 +122,9 @@ def key_numbers(tables: "Mapping[str, pd.DataFrame]") -> list[KeyNumber]:
 
 def _rows(name: str, frame: "pd.DataFrame") -> Iterator[KeyNumber]:
     """The first rows of a table: values by layer, those of whole vectors before means over heads."""
+    if name in FAIR:
+        column, value = FAIR[name]
+        frame = frame.sort_values(column, key=lambda values: values != value, kind="stable")
     columns = list(frame.columns)
     if not {"layer", "head", "value"} <= set(columns):
         return
