@@ -19,14 +19,14 @@ from conoscope.corpora import Corpus, Example
 from conoscope.reporting.gathering import gather
 from conoscope.studies import STUDIES
 from conoscope.studies.base import TAGS, Claim, Condition, Published, Row, Study
-from conoscope.studies.contrasts import difference
+from conoscope.studies.contrasts import difference, ranges
 from conoscope.studies.made import Made, Place, balanced, by_layer
 from conoscope.studies.pages import write_page
 from conoscope.studies.records import read_record, recorded
 from conoscope.studies.rejudging import Record, judge_again
 from conoscope.studies.reproducing import Reproducing, _refuse_twice_the_same, reproduce
 from conoscope.studies.running import jobs_of, kept
-from conoscope.studies.telling import case_head, ranges, record_text
+from conoscope.studies.telling import case_head, record_text
 from conoscope.studies.vectors import source_of, with_vectors
 from conoscope.studies.workers import Pace, do_all, duration, next_run
 from conoscope.training.geometry_callback import GeometryCallback

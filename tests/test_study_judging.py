@@ -8,6 +8,8 @@ import pytest
 from scipy import special, stats
 
 from conoscope.common.errors import MeasureError
+from conoscope.figures import FIGURES
+from conoscope.studies import STUDIES
 from conoscope.studies.base import BOUNDS, Claim, Published
 from conoscope.studies.contrasts import correlation, difference
 from conoscope.studies.intervals import Scale, interval, poisson, prediction, t_quantile
@@ -65,6 +67,51 @@ def test_a_value_at_an_end_counts_as_half_a_text_away_from_it() -> None:
     assert interval([1.0, 0.98, 0.99], Scale((0, 1), texts)) == pytest.approx((low, high))
     assert interval([1.0, 1.0, 1.0], Scale((0, 1), texts)) == pytest.approx((1 - 0.5 / texts, 1.0))
     assert interval([-1.0, -1.0, -1.0], Scale((-1, 1), texts)) == pytest.approx((-1.0, -1 + 1 / texts))
+
+
+def test_an_interval_of_what_moves_in_coarse_steps_is_plain_and_cut_to_its_range() -> None:
+    values = [1.0, 1.0, 0.9, 1.0, 0.6]
+    low, high = stats.t.interval(0.95, 4, loc=np.mean(values), scale=stats.sem(values))
+    assert high > 1
+    assert interval(values, Scale((-1, 1), 999, coarse=True)) == pytest.approx((low, 1.0))
+    claim = Claim("c", "…", lambda _: rows(*values, case="a"), above=0.7, within=(-1, 1), coarse=True)
+    (case,) = judged(claim, rows(1), texts=999).cases
+    assert (case.passing.low, case.passing.high) == pytest.approx((low, 1.0))
+    with pytest.raises(MeasureError, match="outside the range"):
+        interval([1.2, 0.3, 0.1], Scale((0, 1), coarse=True))
+
+
+def test_an_interval_of_rank_correlations_over_five_points_mostly_has_their_mean_in_it() -> None:
+    random = np.random.default_rng(1)
+    points = np.arange(5)
+
+    def correlations(count: int) -> list[float]:
+        return [stats.spearmanr(points, 1.5 * points + noise).statistic for noise in random.normal(size=(count, 5))]
+
+    many = np.array(correlations(4000))
+    found = dict.fromkeys((True, False), 0)
+    for drawn_ones in random.choice(many, size=(1000, 10)):
+        for coarse in found:
+            ends = interval(drawn_ones.tolist(), Scale((-1, 1), 999, coarse))
+            assert ends is not None
+            found[coarse] += ends[0] <= many.mean() <= ends[1]
+    assert found[True] >= 850
+    assert found[False] < 700
+
+
+COARSE = {
+    "fosse-table-2": {"values-follow", "explanation-falls"},
+    "fosse-ablation": {"by-epoch"},
+    "kobayashi-norms": {"depth"},
+    "bonino-gates": {"directed"},
+    "fosse-cones": {"neighbours"},
+    "fosse-fine-tuning": {"neighbours"},
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_rank_correlations_over_few_points_and_shares_of_few_are_judged_as_coarse(name: str) -> None:
+    assert {claim.name for claim in STUDIES[name].claims if claim.coarse} == COARSE.get(name, set())
 
 
 def test_a_value_outside_its_range_is_refused() -> None:
@@ -131,6 +178,37 @@ def test_a_published_figure_at_the_end_of_its_range_is_not_excluded_by_runs_ther
     means = averaged(rows(1.0, 1.0, 0.999, quantity="accuracy"))
     found = compared(means, [Published({"quantity": "accuracy"}, value, "N") for value in (1.0, 0.5)], texts=1000)
     assert found["holds"].tolist() == ["not excluded", "excluded"]
+
+
+BROKEN = [0.80, 0.81, 0.79, 0.80, 0.82, 0.80, 0.81, 0.79, 0.9999, 0.15]
+"""SIM of ten runs, of which the last two are of models at chance."""
+
+
+def of_passing(published: Published, values: list[float], passing: int) -> dict[str, object]:
+    every = rows(*values, quantity=published.keys["quantity"])
+    kept = averaged(every[every["seed"] < passing])
+    if kept.empty:
+        kept = pd.DataFrame([{"quantity": published.keys["quantity"], "mean": None, "n": 0, "values": {}}])
+    (found,) = compared(averaged(every), [published], passing=kept).to_dict("records")
+    return {str(name): value for name, value in found.items()}
+
+
+def test_a_published_figure_is_judged_on_runs_that_pass_the_gate_and_again_on_all() -> None:
+    figure = Published({"quantity": "sim.value"}, 0.992, "S")
+    found = of_passing(figure, BROKEN, 8)
+    assert (found["holds"], found["all_holds"]) == ("excluded", "not excluded")
+    assert (found["n"], found["all_n"], found["gated"]) == (8, 10, 2)
+    assert found["ours"] == pytest.approx(np.mean(BROKEN[:8]))
+    assert found["all_ours"] == pytest.approx(np.mean(BROKEN))
+    assert found["half"] < found["all_half"]  # type: ignore[operator]
+    for few in (0, 2):
+        assert (of_passing(figure, BROKEN, few)["holds"], of_passing(figure, BROKEN, few)["gated"]) == ("not judged", 10 - few)
+    assert of_passing(figure, BROKEN[:2], 1)["holds"] == "too few seeds"
+
+
+def test_a_published_accuracy_is_judged_on_all_runs() -> None:
+    found = of_passing(Published({"quantity": "accuracy"}, 0.992, "S"), BROKEN, 8)
+    assert (found["holds"], found["n"], found["gated"]) == ("not excluded", 10, 0)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +315,15 @@ def test_published_figures_are_drawn_with_the_spread_of_ours_and_a_diagonal() ->
     assert (point["published"], point["ours"], point["low"], point["high"]) == (0.5, 0.6, 0.5, 0.7)
     assert [(end["published"], end["ours"]) for end in rows_where(chart, line=True)] == [(0.5, 0.5), (0.7, 0.7)]
     assert is_drawable(chart)
+
+
+def test_published_figures_without_a_run_that_passes_are_not_drawn_and_the_gate_is_said() -> None:
+    both = pd.concat([published("a", gated=0), published("b", ours=None, sd=None, gated=5)], ignore_index=True)
+    chart = drawn("published-and-ours", study__published=both)
+    assert [row["what"] for row in rows_where(chart, line=False)] == ["a"]
+    assert "gated" in str(chart.to_dict())
+    assert "gated" not in str(drawn("published-and-ours", study__published=published()).to_dict())
+    assert FIGURES["published-and-ours"].draw({"study.published": both[1:]}) is None
 
 
 def test_claims_are_drawn_with_their_intervals_and_their_bound() -> None:

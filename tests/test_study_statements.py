@@ -14,6 +14,7 @@ from conoscope.common.errors import OutputError
 from conoscope.studies import STUDIES
 from conoscope.studies.base import Claim, Condition, Study
 from conoscope.studies.claims_page import BEGIN, END, claims_page, claims_text, summary, with_summary, write_claims
+from conoscope.studies.earlier import is_earlier
 from conoscope.studies.made import setting_of
 from conoscope.studies.records import NEEDED, read_record
 from conoscope.studies.rejudging import Record
@@ -27,7 +28,6 @@ from conoscope.studies.standing import (
     STANDINGS,
     STANDS,
     UNTESTED,
-    is_earlier,
     outcome,
     records_in,
     standing,
@@ -232,6 +232,8 @@ def test_a_record_is_of_the_present_conditions_until_they_change(tmp_path: Path,
     assert not is_earlier({**now, "settings": [{**setting, "training": older}]})
     assert is_earlier({**now, "settings": [{**setting, "training": {**older, "lift": 300}}]})
     assert is_earlier({**now, "settings": [{**setting, "limit": 10}]})
+    assert not is_earlier({**now, "settings": [{**setting, "limit": 10}], "limit": 10})
+    assert is_earlier({**now, "study": "forgotten"})
     assert is_earlier({**now, "runs": [{"keys": {"layers": 2}, "seed": 0, "setting": 0}]})
     named = {**setting, "training": {**setting["training"], "vectors": "mine.txt"}}
     assert is_earlier({**now, "settings": [named]})

@@ -49,7 +49,7 @@ def _options(command: ArgumentParser) -> None:
 def _run(args: Namespace) -> None:
     from conoscope.studies.records import read_record
     from conoscope.studies.reproducing import Reproducing, reproduce
-    from conoscope.studies.telling import record_text
+    from conoscope.studies.telling import mixed_lines, record_text
 
     out = args.out or f"study-{args.name}"
     options = Reproducing(**fields_from(args, Reproducing), records=getattr(args, "from"), progress=True)
@@ -60,8 +60,8 @@ def _run(args: Namespace) -> None:
         answer(plain(record))
     else:
         say(record_text(record))
-    for failure in record["failed"]:
-        complain(failure)
+    for line in (*record["failed"], *mixed_lines(record)):
+        complain(line)
     if args.page is not None:
         from conoscope.studies.pages import write_page
 

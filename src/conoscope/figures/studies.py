@@ -31,6 +31,8 @@ COLUMNS = [
         "at the left.",
         "spread": "The bars are one standard deviation to either side.",
         "same": "On the dashed line both are the same: a point above it is larger in ours, one below smaller.",
+        "gated": "Ours is of the runs whose accuracy is above the share of the largest class by a margin; a figure without such "
+        "a run has no point.",
     },
 )
 def published_and_ours(tables: Tables) -> Chart | None:
@@ -39,10 +41,13 @@ def published_and_ours(tables: Tables) -> Chart | None:
     There is a panel for each quantity. What was published is mostly one run; ours are means over seeds.
     """
     import altair as alt
+    import pandas as pd
 
-    frame = _panelled(table_of(tables, "study.published"))
-    if frame.empty:
+    table = table_of(tables, "study.published")
+    if "ours" not in table or table["ours"].isna().all():
         return None
+    frame = _panelled(table[table["ours"].notna()])
+    gated = ["gated"] if (table.get("gated", pd.Series(dtype=float)) > 0).any() else []
     names = list(frame["of"].unique())
     colour, shape = told_apart("of", names, **below(names))
     base = alt.Chart(frame).encode(
@@ -57,7 +62,7 @@ def published_and_ours(tables: Tables) -> Chart | None:
     layers = [
         dashed(base.transform_filter("datum.line").mark_line(strokeWidth=1, color=GREY, style="same"), "the same"),
         points.mark_rule(opacity=0.5, style="spread" if (frame["sd"] > 0).any() else []).encode(alt.Y("low:Q"), alt.Y2("high:Q")),
-        points.mark_point(aria=False, filled=True, size=40, opacity=0.9, style="figure").encode(shape),
+        points.mark_point(aria=False, filled=True, size=40, opacity=0.9, style=["figure", *gated]).encode(shape),
     ]
     panels = alt.Facet("quantity:N", title=None, sort=list(frame["quantity"].unique()))
     chart = alt.layer(*layers).properties(width=PANEL, height=PANEL).facet(panels, columns=3)

@@ -155,7 +155,9 @@ class Claim:
     claim holds for a case if the interval of the value over seeds lies above `above`.
 
     `within` is the range of the value, in which its interval stays: (0, 1) for a share, (-1, 1) for a correlation or for a
-    difference of shares, (-2, 2) for a difference of cosines. `counts`: the value is a count, with an exact Poisson interval.
+    difference of shares, (-2, 2) for a difference of cosines. `coarse`: the value has few possible steps, as a rank correlation
+    over some weights or layers, or a share of some heads, and its interval is that of plain numbers, cut to the range. `counts`:
+    the value is a count, with an exact Poisson interval.
     `gated`: the claim is judged on the runs that pass the study's gate; False for a claim about accuracy itself.
     """
 
@@ -166,6 +168,7 @@ class Claim:
     within: tuple[float, float] | None = None
     counts: bool = False
     gated: bool = True
+    coarse: bool = False
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,11 @@ def without_folders(setting: dict[str, Any]) -> dict[str, Any]:
 def _name(path: str | Path | None) -> str | None:
     if path is None:
         return None
-    if str(path) == minilm():
-        return MINILM
+    return MINILM if str(path) == minilm() else name_of(path)
+
+
+def name_of(path: str | Path) -> str:
+    """The name of a file or folder without where it is; what is no file here, as a model of the Hub, as it is given."""
     return Path(path).name if ".zip:" in str(path) or Path(path).exists() else str(path)
 
 

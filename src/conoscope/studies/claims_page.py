@@ -8,8 +8,9 @@ from conoscope.common.errors import OutputError
 from conoscope.common.writing import write_text
 from conoscope.studies import STUDIES
 from conoscope.studies.base import Study
+from conoscope.studies.earlier import EARLIER, is_earlier
 from conoscope.studies.rejudging import Record
-from conoscope.studies.standing import NOT_RUN, STANDINGS, UNTESTED, Outcome, is_earlier, outcome, outcomes, standing, unstated
+from conoscope.studies.standing import NOT_RUN, STANDINGS, UNTESTED, Outcome, outcome, outcomes, standing, unstated
 from conoscope.studies.statements import BEYOND, OURS, SOURCES, STATEMENTS, Statement
 
 COMMAND = "conoscope list claims --records results --page docs/studies/claims.md"
@@ -19,10 +20,7 @@ DECIDES = "fosse-ablation"
 """The study that asks what the narrow cones of table 1 depend on."""
 DATED = " †"
 """What marks a verdict of an earlier version."""
-EARLIER = (
-    "† Earlier version: the record is of conditions that the study no longer has. There, models on word vectors were 100 wide "
-    "(published: 300), batches were grouped by length (published: shuffled), and no run was left out for its accuracy."
-)
+MARKED = f"{DATED.strip()} {EARLIER}"
 
 
 def claims_text(records: Mapping[str, Record]) -> str:
@@ -91,7 +89,7 @@ def _opening(records: Mapping[str, Record]) -> Iterator[str]:
     yield "another than the source's, it is named: the statement stands or falls for that model alone."
     yield ""
     yield from ("```console", f"$ {COMMAND}", "```", "")
-    yield from [EARLIER, ""] if any(map(is_earlier, records.values())) else []
+    yield from [MARKED, ""] if any(map(is_earlier, records.values())) else []
 
 
 def _stated(records: Mapping[str, Record]) -> Iterator[str]:
@@ -133,7 +131,7 @@ def linked(study: str, records: Mapping[str, Record]) -> str:
 
 def summary(records: Mapping[str, Record]) -> str:
     """What stands, what does not, and what decides it, as Markdown."""
-    dated = [EARLIER, ""] if any(map(is_earlier, records.values())) else []
+    dated = [MARKED, ""] if any(map(is_earlier, records.values())) else []
     return "\n".join((*_counted(records), *dated, *_by_standing(records), *_decides(records), *_of_records(records)))
 
 

@@ -49,5 +49,17 @@ def words(keys: dict[str, Any]) -> str:
     return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in keys.items())
 
 
+def ranges(seeds: Sequence[int]) -> str:
+    """Seeds in words: seeds 0 to 4, 7."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1] = [parts[-1][0], seed]
+        else:
+            parts.append([seed])
+    shown = ", ".join(" to ".join(map(str, part)) for part in parts)
+    return f"seed{'s' if len(seeds) > 1 else ''} {shown}"
+
+
 def _tuple(key: Any) -> tuple[Any, ...]:
     return key if isinstance(key, tuple) else (key,)

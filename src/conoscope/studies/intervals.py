@@ -1,4 +1,5 @@
-"""Intervals over seeds: Student's t, on a scale without ends for what has a range; exact for counts."""
+"""Intervals over seeds: Student's t, on a scale without ends for what has a range, cut to the range for what moves in coarse
+steps; exact for counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +21,15 @@ class Scale:
 
     A number v between a and b becomes logit((v - a) / (b - a)), which has no ends: for (-1, 1) that is twice Fisher's z. A number
     at an end, where the logit is infinite, is first moved inwards by half a text, (b - a) / (2 texts).
+
+    `coarse` numbers have few possible values, of which the ends are some: a rank correlation over five points, a share of twelve
+    heads. Half a text is far less than their steps, and the logit of an end would outweigh all else. They stay as they are, and
+    their interval is cut to the range.
     """
 
     within: tuple[float, float] | None = None
     texts: int = 1000
+    coarse: bool = False
 
     def unbounded(self, value: float) -> float:
         """The number on the scale without ends."""
@@ -33,6 +39,8 @@ class Scale:
         share = (value - low) / (high - low)
         if not -SLACK <= share <= 1 + SLACK:
             raise MeasureError(f"{value:g} is outside the range from {low:g} to {high:g}; give the claim or quantity its range")
+        if self.coarse:
+            return value
         half = 0.5 / max(self.texts, 2)
         share = half if share <= 0 else 1 - half if share >= 1 else share
         return log(share / (1 - share))
@@ -42,6 +50,8 @@ class Scale:
         if self.within is None:
             return value
         low, high = self.within
+        if self.coarse:
+            return min(max(value, low), high)
         share = 1 / (1 + exp(-value)) if value >= 0 else exp(value) / (1 + exp(value))
         return low + (high - low) * share
 

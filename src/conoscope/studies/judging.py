@@ -14,6 +14,8 @@ from conoscope.studies.intervals import Scale, interval, prediction
 TOO_FEW, NOT_JUDGED = "too few seeds", "not judged"
 """What a case is called without three runs, and without three that pass the gate."""
 UNDECIDED = (TOO_FEW, NOT_JUDGED)
+OURS = ("ours", "sd", "n", "low", "high", "half", "holds")
+"""Columns of ours beside a published figure; of all runs, where some are gated, with `all_` before."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,16 @@ def averaged(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(averages)
 
 
-def compared(means: pd.DataFrame, published: Iterable[Published], texts: int = Scale.texts) -> pd.DataFrame:
-    """Each published figure beside ours, and whether the 95 % prediction interval of a single run of ours excludes it."""
-    comparisons = []
+def compared(
+    means: pd.DataFrame, published: Iterable[Published], texts: int = Scale.texts, passing: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Each published figure beside ours, and whether the 95 % prediction interval of a single run of ours excludes it.
+
+    `passing` are the same means, row by row, of the runs that pass the gate: figures are compared with these, and again with
+    those of all runs, in columns with `all_`. Where less than three pass, the figure is not judged. Figures of accuracy, by which
+    runs are gated, are compared with all runs.
+    """
+    comparisons, kept = [], {} if passing is None else dict(passing.iterrows())
     for one in published:
         here = means
         for name, value in one.keys.items():
@@ -76,13 +85,36 @@ def compared(means: pd.DataFrame, published: Iterable[Published], texts: int = S
         if one.model is not None and "layer" in here:
             here = here[here["model"] == one.model] if "layer" in one.keys else here[here["layer"].isna()]
         if len(here) == 1 or one.model is not None:
-            comparisons += [_beside(one, ours, texts) for _, ours in here.iterrows()]
+            comparisons += [
+                _beside(one, ours, texts) if passing is None else _beside_both(one, ours, kept[place], texts)
+                for place, ours in here.iterrows()
+            ]
     return pd.DataFrame(comparisons)
 
 
 def scale_of(quantity: object, texts: int) -> Scale:
     """The scale of a quantity, by the first part of its name."""
-    return Scale(BOUNDS.get(str(quantity).split(".")[0]), texts)
+    return Scale(BOUNDS.get(first_part(quantity)), texts)
+
+
+def _beside_both(one: Published, every: "pd.Series[Any]", passing: "pd.Series[Any]", texts: int) -> dict[str, Any]:
+    """The figure beside the runs that pass the gate, how many do not, and beside all runs."""
+    over_all = _beside(one, every, texts)
+    kept = over_all if is_ungated(one) else _beside(one, passing, texts)
+    if kept["holds"] == TOO_FEW != over_all["holds"]:
+        kept = {**kept, "holds": NOT_JUDGED}
+    beside = {f"all_{name}": over_all[name] for name in OURS if name in over_all}
+    return {**kept, "gated": over_all["n"] - kept["n"], **beside}
+
+
+def is_ungated(one: Published) -> bool:
+    """Whether a figure is of accuracy itself, which is judged on all runs."""
+    return first_part(one.keys.get("quantity")) == "accuracy"
+
+
+def first_part(quantity: object) -> str:
+    """The first part of a quantity's name, which says what it is."""
+    return str(quantity).split(".")[0]
 
 
 def _beside(one: Published, ours: "pd.Series[Any]", texts: int) -> dict[str, Any]:
@@ -145,7 +177,7 @@ def _case(name: str, every: pd.DataFrame, kept: pd.DataFrame, claim: Claim, text
 
 def _finding(values: list[float], claim: Claim, texts: int) -> Finding:
     mean, above = sum(values) / len(values) if values else None, sum(value > claim.above for value in values)
-    if (bounds := interval(values, Scale(claim.within, texts), claim.counts)) is None:
+    if (bounds := interval(values, Scale(claim.within, texts, claim.coarse), claim.counts)) is None:
         return Finding(mean, None, None, above, len(values), TOO_FEW)
     low, high = bounds
     answer = "yes" if low > claim.above else "no" if high < claim.above else "unclear"

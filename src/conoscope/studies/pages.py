@@ -8,13 +8,26 @@ from conoscope.common.errors import OutputError
 from conoscope.common.textfiles import readable
 from conoscope.common.writing import write_text
 from conoscope.figures import FIGURES, save
+from conoscope.studies import STUDIES
 from conoscope.studies.base import TAGS
+from conoscope.studies.earlier import EARLIER, is_dated
 from conoscope.studies.records import tables_of
 from conoscope.studies.rejudging import Record
-from conoscope.studies.reproducing import study_of
 from conoscope.studies.summaries import HEAD as CONTROLS
 from conoscope.studies.summaries import controls
-from conoscope.studies.telling import HEAD, case_cells, case_head, cells, gate_line, left_lines, mean_cells, on_all, unit
+from conoscope.studies.telling import (
+    case_cells,
+    case_head,
+    cells,
+    figure_head,
+    gate_line,
+    left_lines,
+    mean_cells,
+    mixed_lines,
+    on_all,
+    ungated_lines,
+    unit,
+)  # fmt: skip
 
 DRAWN = {
     "narrow-cones": "How narrow the cones of models are, and how often they are right",
@@ -32,30 +45,31 @@ def write_page(record: Record, path: str | Path) -> Path:
     """Write the page, and its figures as SVG beside it."""
     target = Path(path)
     tables = tables_of(record)
-    figures = [name for name in DRAWN if FIGURES[name].fits(tables)]
+    drawn = {name: FIGURES[name].draw(tables) for name in DRAWN if FIGURES[name].fits(tables)}
+    charts = {name: chart for name, chart in drawn.items() if chart is not None}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for name in figures:
-            save(FIGURES[name].draw(tables), target.with_name(f"{target.stem}-{name}.svg"))
-        write_text(target, page_of(record, figures, target.stem))
+        for name, chart in charts.items():
+            save(chart, target.with_name(f"{target.stem}-{name}.svg"))
+        write_text(target, page_of(record, charts, target.stem))
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}; give --page another file") from error
     return target
 
 
 def page_of(record: Record, figures: Iterable[str], stem: str) -> str:
-    """The page as text: a pure function of the record and of the study's `meaning`."""
+    """The page as text: a pure function of the record, and of the study's conditions and `meaning`."""
     return "\n".join((*_verdict(record, list(figures), stem), *_published(record), *_more(record), *_making(record), ""))
 
 
 def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
-    meaning = study_of(record["study"]).meaning
+    meaning = EARLIER if is_dated(record) else study.meaning if (study := STUDIES.get(record["study"])) else ""
     yield from (f"# {record['study']}", "", f"{record['title']}. {record['source']}.", "")
     yield from [meaning, ""] if meaning else []
     answers = ((c["name"], c["statement"], f"{c['answer']}{on_all(record, c)}") for c in record["claims"])
     yield from _table(("claim", "statement", "holds?"), list(answers))
     yield from (gate_line(record), "")
-    for line in left_lines(record):
+    for line in (*ungated_lines(record), *mixed_lines(record), *left_lines(record)):
         yield from (line, "")
     if "parts" in unit(record):
         yield "Models that are used unchanged have parts of the texts in place of seeds: their intervals are of the texts alone."
@@ -70,12 +84,15 @@ def _verdict(record: Record, figures: list[str], stem: str) -> Iterator[str]:
 def _published(record: Record) -> Iterator[str]:
     if record["published"]:
         yield from ("## Published and ours", "")
-        yield from _table(("figure", *HEAD[1:]), [cells(row) for row in record["published"]])
+        yield from _table(("figure", *figure_head(record)[1:]), [cells(record, row) for row in record["published"]])
         tags = sorted({row["tag"] for row in record["published"]})
         known = "; ".join(f"[{tag}] {TAGS[tag]}" for tag in tags)
         yield f"Ours is mean ± standard deviation over {unit(record)}. A published figure, mostly a single run, is excluded where"
         yield "it lies outside the range of 95 of 100 single runs of ours. Half the width of that range is beside it: the wider"
         yield f'it is, the less "not excluded" says. {known}.'
+        if record["gate"] is not None:
+            yield "Ours is of the runs that pass the gate; figures with less than three of these are not judged. What all runs"
+            yield "say stands in the last columns. Figures of accuracy, by which runs are gated, are compared with all runs."
         yield ""
     else:
         yield from (f"## Means over {unit(record)}", "")

@@ -13,13 +13,13 @@ from conoscope.common.writing import make_folder, write_text
 from conoscope.results.store import TableInfo, write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
-from conoscope.studies.judging import averaged
+from conoscope.studies.judging import OURS, averaged
 from conoscope.studies.rejudging import Record, judge_again
 from conoscope.studies.rows import SHARED, plain, records_of
 from conoscope.studies.shown_heads import head_lengths, head_maps
 from conoscope.studies.summaries import cones
 
-NUMBERS = ("published", "tag", "ours", "sd", "n", "low", "high", "half", "holds")
+NUMBERS = ("published", "tag", *OURS, "gated", *(f"all_{name}" for name in OURS))
 """Columns of a published figure that are not its keys."""
 NEEDED = (
     "study", "title", "source", "differs", "published", "claims", "means", "runs", "failed", "quick",

@@ -8,8 +8,10 @@ import pandas as pd
 from conoscope.studies import STUDIES
 from conoscope.studies.base import Condition, Study
 from conoscope.studies.checkpoints import keys_with
+from conoscope.studies.gating import is_gated, scored
 from conoscope.studies.judging import Verdict, compared, judged
-from conoscope.studies.rows import keys_of_run, plain, records_of, rows_of, without
+from conoscope.studies.rows import keys_of_run, means_without, plain, records_of, rows_of, without
+from conoscope.studies.sources import mixed
 
 Record = dict[str, Any]
 """The results of a study, as written to record.json."""
@@ -28,7 +30,10 @@ def judge_again(record: Record, study: Study | None = None) -> Record:
     runs = [_described(run, known, record) for run in record["runs"]]
     if known is None:
         published = [{**row, "holds": FORMER.get(row["holds"], row["holds"])} for row in record["published"]]
-        return {**record, "published": published, "runs": runs, "gate": None, "left": []}
+        now = {**record, "runs": runs}
+        return {**now, "published": published, "gate": None, "left": [], "mixed": mixed(now)}
+    if known.gate is not None:
+        runs = scored({**record, "runs": runs}, lambda run: _condition_of(run, known, record))
     gate = known.gate if any("majority" in run for run in runs) else None
     runs = [run if gate is None or "majority" not in run else {**run, "gated": is_gated(run, gate)} for run in runs]
     now = {**record, "runs": runs}
@@ -36,13 +41,10 @@ def judge_again(record: Record, study: Study | None = None) -> Record:
     rows, out = rows_of(now), {number for number, run in enumerate(runs) if run.get("gated")}
     passing = rows_of(now, out) if out else None
     claims = [_claim(judged(claim, rows, passing, texts)) for claim in known.claims]
-    published = records_of(compared(pd.DataFrame(record["means"]), known.published, texts))
-    return {**now, "gate": gate, "left": left_of(known, now), "published": published, "claims": claims}
-
-
-def is_gated(run: Mapping[str, Any], gate: float) -> bool:
-    """Whether a run's model is hardly more often right than the largest class."""
-    return bool(run["accuracy"] < run["majority"] + gate)
+    kept = None if gate is None else pd.DataFrame(means_without(now, out))
+    published = records_of(compared(pd.DataFrame(record["means"]), known.published, texts, kept))
+    found = {"gate": gate, "left": left_of(known, now), "published": published, "claims": claims, "mixed": mixed(now)}
+    return {**now, **found}
 
 
 def _described(run: Record, study: Study | None, record: Record) -> Record:
@@ -55,6 +57,11 @@ def _described(run: Record, study: Study | None, record: Record) -> Record:
         if condition.in_parts and _keys(condition, record) == keys
     ]
     return {"keys": keys, **facts, **({"parts": parts[0]} if parts else {})}
+
+
+def _condition_of(run: Mapping[str, Any], study: Study, record: Record) -> Condition | None:
+    """The present condition with the keys of a run."""
+    return next((condition for condition in study.conditions if _keys(condition, record) == run["keys"]), None)
 
 
 def _keys(condition: Condition, record: Record) -> dict[str, Any]:

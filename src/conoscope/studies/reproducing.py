@@ -8,15 +8,17 @@ from typing import Any
 
 from conoscope.common.bounds import POSITIVE, RATE, check
 from conoscope.common.errors import MeasureError, one_of
+from conoscope.common.terminal import say
 from conoscope.common.writing import make_folder
 from conoscope.studies import STUDIES
 from conoscope.studies.base import QUICK_TEXTS, QUICK_TEXTS_CHECKPOINT, Condition, Study
-from conoscope.studies.checkpoints import with_checkpoint, without_checkpoint
+from conoscope.studies.checkpoints import name_of, with_checkpoint, without_checkpoint
 from conoscope.studies.contrasts import words
 from conoscope.studies.made import Place, least, on_bistro_where_absent, require_data
 from conoscope.studies.records import read_record, recorded, write_record
 from conoscope.studies.rejudging import Record
-from conoscope.studies.running import adopt, jobs_of, kept, run_all
+from conoscope.studies.running import Job, adopt, jobs_of, kept, run_all
+from conoscope.studies.sources import refuse_other_texts
 from conoscope.studies.vectors import with_vectors
 
 QUICK_SEEDS = 2
@@ -79,16 +81,33 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
         for condition in conditions
         for job in jobs_of(study, [condition], seeds, Place(data_dir, chosen.device, _limit(condition, chosen), models), where)
     ]
-    for record in records:
-        adopt(jobs, record)
+    _refuse_other_texts(jobs)
+    for path, record in zip(chosen.records, records, strict=True):
+        taken = adopt(jobs, record)
+        if chosen.progress:
+            say(_taken(taken, len(record["runs"]), path), error=True)
+    _refuse_other_texts(jobs)
     todo = [job for job in jobs if job.condition in wanted]
     # Starting processes takes longer than the runs of a quick form.
     processes = chosen.jobs or (1 if chosen.quick else cpu_count()) or 1
     failed = run_all(todo, processes, chosen.progress, chosen.minutes)
-    runs = [rows for job in jobs if (rows := kept(job)) is not None]
+    runs = _refuse_other_texts(jobs)
     record = recorded(study, runs, failed, _how(chosen, seeds))
     write_record(where, record)
     return record
+
+
+def _refuse_other_texts(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """The finished runs; an error if those of a condition read different texts."""
+    runs = [rows for job in jobs if (rows := kept(job)) is not None]
+    refuse_other_texts(runs)
+    return runs
+
+
+def _taken(count: int, of: int, path: str | Path) -> str:
+    """How many runs of a record count as done, and why if none does."""
+    why = "" if count else ": its runs are of other conditions, seeds or versions, or are in the folder already"
+    return f"{count or 'none'} of {of} runs taken from {path}{why}"
 
 
 def _limit(condition: Condition, chosen: Reproducing) -> int | None:
@@ -97,9 +116,9 @@ def _limit(condition: Condition, chosen: Reproducing) -> int | None:
 
 
 def _how(chosen: Reproducing, seeds: int) -> dict[str, Any]:
-    """The options that a record names: files by their names alone."""
+    """The options that a record names: files by their names alone, models of the Hub as they are given."""
     files = {"model": chosen.model, "vectors": chosen.vectors}
-    named = {name: None if given is None else Path(given).name for name, given in files.items()}
+    named = {name: None if given is None else name_of(given) for name, given in files.items()}
     return {"quick": chosen.quick, "limit": chosen.limit, **named, "wanted": seeds}
 
 
@@ -118,13 +137,22 @@ def selected(study: Study, conditions: Sequence[Condition], only: Sequence[str])
         if not mark or not any(key in condition.keys for condition in conditions):
             keys = dict.fromkeys(key for condition in conditions for key in condition.keys)
             raise MeasureError(f"{each!r} selects no condition of {study.name}; give KEY=VALUE, with a key of {one_of(keys)}")
-        if value not in (known := dict.fromkeys(_shown(c.keys[key]) for c in conditions if key in c.keys)):
+        known = dict.fromkeys(_shown(c.keys[key]) for c in conditions if key in c.keys)
+        if not (meant := {one for one in known if _is_same(value, one)}):
             raise MeasureError(f"{each!r} selects no condition of {study.name}; values of {key}: {one_of(known)}")
-        values.setdefault(key, set()).add(value)
+        values.setdefault(key, set()).update(meant)
     found = [c for c in conditions if all(k in c.keys and _shown(c.keys[k]) in v for k, v in values.items())]
     if not found:
         raise MeasureError(f"no condition of {study.name} has {' and '.join(only)}; leave one out")
     return found
+
+
+def _is_same(given: str, value: str) -> bool:
+    """Whether two values are the same text or the same number: 1e-4 is 0.0001."""
+    try:
+        return given == value or float(given) == float(value)
+    except ValueError:
+        return False
 
 
 def _shown(value: Any) -> str:

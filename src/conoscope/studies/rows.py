@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
+from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
@@ -36,6 +37,19 @@ def numbered(record: Mapping[str, Any]) -> Iterator[tuple[int | None, dict[str, 
         keys = without(mean, STATISTICS)
         for seed, value in mean["values"].items():
             yield _owner(keys, places.get(int(seed), ())), {**keys, "seed": int(seed), "value": value}
+
+
+def means_without(record: Mapping[str, Any], left_out: Iterable[int]) -> list[dict[str, Any]]:
+    """The means of a record, in their order, without the values of some of its runs; those of no run have `n` 0 and no mean."""
+    out, rows = set(left_out), numbered(record)
+    found = []
+    for mean in record["means"]:
+        owners = [number for _, (number, _) in zip(mean["values"], rows, strict=False)]
+        values = {seed: value for (seed, value), number in zip(mean["values"].items(), owners, strict=True) if number not in out}
+        sd = {"sd": stdev(values.values())} if len(values) > 1 else {}
+        numbers = {"mean": fmean(values.values()) if values else None, **sd, "n": len(values), "values": values}
+        found.append({**without(mean, STATISTICS), **numbers})
+    return found
 
 
 def _owner(keys: Keys, runs: Sequence[tuple[Keys, int]]) -> int | None:

@@ -61,7 +61,8 @@ def jobs_of(study: Study, conditions: Iterable[Condition], seeds: int, place: Pl
 
 def _digest(study: str, condition: Condition, seed: int, limit: int | None) -> str:
     """Digest that identifies a run: everything that its numbers depend on except the files of data, vectors and checkpoints, of
-    which only names count, so that runs from another machine are recognised here. For other files, use another folder."""
+    which only names count, so that runs from another machine are recognised here. Digests of what was read are kept with each
+    run, and runs of other texts are refused beside it (sources.py)."""
     content = json.dumps([study, without_folders(asdict(condition)), seed, limit, __version__], sort_keys=True)
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 

@@ -1,22 +1,17 @@
 """Standing: whether what the sources say stands, by the records of the studies."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import OutputError
 from conoscope.studies import STUDIES
-from conoscope.studies.base import Study
-from conoscope.studies.checkpoints import with_checkpoint
+from conoscope.studies.earlier import is_earlier
 from conoscope.studies.judging import NOT_JUDGED, UNDECIDED
-from conoscope.studies.made import OF_RUNS, setting_of
 from conoscope.studies.records import read_record
 from conoscope.studies.rejudging import Record
 from conoscope.studies.statements import STATEMENTS, Statement
-from conoscope.studies.vectors import with_vectors
-from conoscope.training.settings import Training
 
 STANDS, PARTLY, FALLS, OPEN = "stands", "stands in part", "does not stand", "open"
 ASKED, NOT_RUN, UNTESTED = "asked", "not run yet", "not tested here"
@@ -76,32 +71,6 @@ def records_in(folder: str | Path) -> dict[str, Record]:
         raise OutputError(f"no records in {folder}; expected files written by conoscope reproduce, one for each study")
     records = (read_record(path) for path in paths)
     return {record["study"]: record for record in records if not record["quick"]}
-
-
-def is_earlier(record: Record) -> bool:
-    """Whether a run of the record is of another configuration than its condition has now, or of no present condition."""
-    if (settings := record.get("settings")) is None:
-        return True
-    now = _settings(STUDIES[record["study"]], record)
-    return any(_text(_whole(settings[run["setting"]])) != now.get(_text(run["keys"])) for run in record["runs"])
-
-
-def _settings(study: Study, record: Record) -> dict[str, str]:
-    """The configuration that each condition has now, by its keys, with the record's own model and word vectors."""
-    named, conditions = record.get("model"), with_vectors(study.conditions, record.get("vectors"))
-    chosen = with_checkpoint(conditions, named) if named else conditions
-    return {_text(condition.keys): _text(setting_of(condition, None)) for condition in chosen}
-
-
-def _whole(setting: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration with options that came later, which it had at their defaults."""
-    training = setting["training"]
-    later = {name: value for name, value in asdict(Training()).items() if name not in OF_RUNS}
-    return setting if training is None else {**setting, "training": {**later, **training}}
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def outcome(study: str, claim: str, records: Mapping[str, Record], cases: str = "") -> Outcome:

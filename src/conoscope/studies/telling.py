@@ -1,10 +1,11 @@
 """Text of a record, for the terminal; its cells are those of the page."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from conoscope.studies.contrasts import words
+from conoscope.studies.contrasts import ranges, words
+from conoscope.studies.earlier import EARLIER, is_dated
 from conoscope.studies.records import what_of
 from conoscope.studies.rejudging import Record
 from conoscope.studies.rows import STATISTICS, without
@@ -20,19 +21,20 @@ def _lines(record: Record) -> Iterator[str]:
     yield f"{record['source']}\n"
     yield from (f"- {sentence}" for sentence in record["differs"])
     yield ""
-    yield from aligned([HEAD, *(cells(row) for row in record["published"])] if record["published"] else [])
+    yield from [f"{EARLIER}\n"] if is_dated(record) else []
+    published = [figure_head(record), *(cells(record, row) for row in record["published"])]
+    yield from aligned(published if record["published"] else [])
     yield from aligned([] if record["published"] else [("", "ours", unit(record)), *map(mean_cells, record["means"])])
     yield ""
     for claim in record["claims"]:
         yield f"{claim['name']}: {claim['statement']} {claim['answer'].capitalize()}{on_all(record, claim)}."
         yield from (f"  {line}" for line in aligned([case_head(record), *(case_cells(record, case) for case in claim["cases"])]))
     yield f"\n{gate_line(record)}"
+    yield from ungated_lines(record)
+    yield from mixed_lines(record)
     yield from left_lines(record)
     if record["quick"]:
         yield "\nThe quick form only tests the code: its numbers say nothing about the claims."
-
-
-HEAD = ("", "published", "ours", "one run", "excluded?")
 
 
 def unit(record: Record) -> str:
@@ -41,11 +43,24 @@ def unit(record: Record) -> str:
     return " or ".join(sorted(set(kinds), reverse=True))
 
 
-def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Cells of a published figure and ours: mean ± sd, and half the width of the interval of a single run of ours."""
-    spread = f" ± {row['sd']:.3f}" if "sd" in row else ""
+def figure_head(record: Record) -> tuple[str, ...]:
+    """Headings of the cells of a published figure; the last three only if runs were gated."""
+    gated = ("gated", "all runs", "all runs exclude?") if record["gate"] is not None else ()
+    return "", "published", "ours", "one run", "excluded?", *gated
+
+
+def cells(record: Record, row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Cells of a published figure and ours: mean ± sd, and half the width of the interval of a single run of ours; of the runs
+    that pass the gate, how many do not, and of all runs."""
     half = f"± {row['half']:.3f}" if "half" in row else ""
-    return what_of(row), f"{row['published']:.3f} [{row['tag']}]", f"{row['ours']:.3f}{spread}", half, row["holds"]
+    gated = (str(row["gated"]), _spread(row, "all_"), row["all_holds"]) if record["gate"] is not None else ()
+    return what_of(row), f"{row['published']:.3f} [{row['tag']}]", _spread(row), half, row["holds"], *gated
+
+
+def _spread(row: Mapping[str, Any], of: str = "") -> str:
+    """Mean ± sd; nothing if no run passes the gate."""
+    spread = f" ± {row[f'{of}sd']:.3f}" if f"{of}sd" in row else ""
+    return f"{row[f'{of}ours']:.3f}{spread}" if f"{of}ours" in row else ""
 
 
 def mean_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -86,9 +101,22 @@ def gate_line(record: Record) -> str:
     gated = Counter(words(run["keys"]) for run in known if run["gated"])
     which = f": {'; '.join(f'{keys} ({count})' for keys, count in gated.items())}" if gated else ""
     return (
-        f"Claims are judged on runs whose accuracy is at least {record['gate']:g} above the share of the largest class, and "
-        f"again on all. {sum(gated.values())} of {len(known)} runs are below{which}."
+        f"Claims and published figures are judged on runs whose accuracy is at least {record['gate']:g} above the share of the "
+        f"largest class, and again on all. {sum(gated.values())} of {len(known)} runs are below{which}."
     )
+
+
+def ungated_lines(record: Record) -> Iterator[str]:
+    """In which conditions no run can be left out, if in others it can."""
+    unknown = [run for run in record["runs"] if record["gate"] is not None and "gated" not in run]
+    if which := dict.fromkeys(words(run["keys"]) for run in unknown):
+        why = "since their record lacks the share of the largest class"
+        yield f"{len(unknown)} runs are judged without it, {why}: {'; '.join(which)}."
+
+
+def mixed_lines(record: Record) -> Iterator[str]:
+    """Which conditions have runs of different data."""
+    yield from (f"Not of the same data: {line}." for line in record["mixed"])
 
 
 def left_lines(record: Record) -> Iterator[str]:
@@ -98,18 +126,6 @@ def left_lines(record: Record) -> Iterator[str]:
         yield f"{sum(len(one['seeds']) for one in record['left'])} runs are left: {left}."
     if lacking := [claim["name"] for claim in record["claims"] if not claim["cases"]]:
         yield f"Claims without a case in these runs: {', '.join(lacking)}."
-
-
-def ranges(seeds: Sequence[int]) -> str:
-    """Seeds in words: seeds 0 to 4, 7."""
-    parts: list[list[int]] = []
-    for seed in seeds:
-        if parts and parts[-1][-1] == seed - 1:
-            parts[-1] = [parts[-1][0], seed]
-        else:
-            parts.append([seed])
-    shown = ", ".join(" to ".join(map(str, part)) for part in parts)
-    return f"seed{'s' if len(seeds) > 1 else ''} {shown}"
 
 
 def aligned(rows: list[tuple[str, ...]]) -> list[str]:

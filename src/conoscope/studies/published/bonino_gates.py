@@ -169,6 +169,7 @@ STUDY = Study(
             lambda rows: _cases(rows, "share.directed"),
             DIRECTED,
             within=(0, 1),
+            coarse=True,
         ),
         Claim("softmax", "Softmax has a higher rank than the scores that it is of, which have at most a head's width.", _raised),
         Claim(

@@ -160,6 +160,7 @@ NEIGHBOURS = Claim(
     "The five texts nearest to a representative are more often of its class than the five farthest.",
     _neighbours,
     within=(-1, 1),
+    coarse=True,
 )
 UNUSED = Claim(
     "unused",

@@ -198,6 +198,7 @@ CLAIMS = (
         "SIM of the last layer's values rises epoch by epoch (Spearman's correlation with the epoch).",
         _by_epoch,
         within=(-1.0, 1.0),
+        coarse=True,
     ),
     Claim(
         "free",

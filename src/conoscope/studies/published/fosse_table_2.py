@@ -173,6 +173,7 @@ STUDY = Study(
             "SIM of values rises as entropy falls (minus Spearman's correlation over the weights from 0 to 0.1).",
             lambda rows: _falling(rows, "sim.value", "entropy"),
             within=SHARES,
+            coarse=True,
         ),
         Claim(
             "values-narrower",
@@ -197,6 +198,7 @@ STUDY = Study(
             "correlation over the weights from 0 to 0.1).",
             _less_plausible,
             within=SHARES,
+            coarse=True,
         ),
         Claim(
             "explanation-worse",

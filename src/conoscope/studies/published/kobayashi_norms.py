@@ -196,6 +196,7 @@ STUDY = Study(
             _falling,
             CLEARLY,
             within=DIFFERENCE,
+            coarse=True,
         ),
     ),
     meaning="MiniLM discounts as BERT does, but not the same tokens. [CLS] plays the part that [SEP] has in BERT: a quarter of "
