@@ -156,6 +156,7 @@ class Claim:
 
     `within` is the range of the value, in which its interval stays: (0, 1) for a share, (-1, 1) for a correlation or for a
     difference of shares, (-2, 2) for a difference of cosines. `counts`: the value is a count, with an exact Poisson interval.
+    `found`: the value is 1 where a run has what is looked for and 0 where not, with the exact interval of the share of ones.
     `gated`: the claim is judged on the runs that pass the study's gate; False for a claim about accuracy itself.
     """
 
@@ -165,6 +166,7 @@ class Claim:
     above: float = 0.0
     within: tuple[float, float] | None = None
     counts: bool = False
+    found: bool = False
     gated: bool = True
 
 
