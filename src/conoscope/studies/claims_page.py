@@ -171,7 +171,7 @@ def _places(places: Iterable[str]) -> str:
     for place in dict.fromkeys(places):
         head, _, tail = place.partition(", ")
         within.setdefault(head, []).append(tail)
-    return ", ".join(_within(head, [tail for tail in tails if tail], "" in tails) for head, tails in within.items())
+    return " and ".join(_within(head, [tail for tail in tails if tail], "" in tails) for head, tails in within.items())
 
 
 def _within(head: str, tails: Sequence[str], itself: bool) -> str:

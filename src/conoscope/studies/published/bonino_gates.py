@@ -224,8 +224,8 @@ STUDY = Study(
     seeds=SEEDS,
     meaning=(
         "Clades are told with an accuracy of .91, where identical spikes allow .99, and cones narrow with depth in "
-        "pure-attention. The gates of the paper are not there in small models trained from scratch on 2,169 spikes: their heads "
-        "are of no clear kind, but for some directional ones in the small BERT. Attention leans to the receptor-binding "
+        "pure-attention. Of three small models each, trained from scratch on 2,169 spikes, heads are of no clear kind, but for "
+        "some directional ones in the small BERT; three are too few to tell whether most models have a gate. Attention leans to the receptor-binding "
         "domain, where the spikes differ."
     ),
 )

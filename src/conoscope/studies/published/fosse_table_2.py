@@ -244,7 +244,7 @@ STUDY = Study(
         "Weights of the penalty from 1 to 6 are those of an earlier sweep. Its figures and AUPRC are in no source: they are from "
         "the authors' code, printed or drawn in its notebooks.",
         "Published figures are single runs without a seed.",
-        "The bounds of `uniform`, `stays` and `explanation-destroyed` are ours, and so are lengths of queries and the claim about "
+        "The bounds of `uniform`, `stays` and `explanation-destroyed` are ours, and so are lengths of queries and the claim of "
         "λ = 4: the sources speak of keys and values, and of λ up to 0.1.",
     ),
     meaning=(

@@ -159,8 +159,8 @@ STUDY = Study(
         "Cosines are of the mean directions of [CLS] in the last layer. Beside them, the least that the largest of k "
         "directions can be (`simplex`), and what random ones have in that width (`random`).",
         "A mean of cosines near 0 is of directions in two opposite bundles as well: whether directions are orthogonal is judged "
-        "by the median of their cosines without signs (`typical`) and by the largest one (`apart`), which bundles at right angles "
-        "to each other do not pass. Orthogonal means 15 degrees, as in the other studies.",
+        "by the median of their cosines without signs (`typical`) and by the largest one (`apart`), which bundles at right "
+        "angles to each other do not pass. Orthogonal means 15 degrees, as in the other studies.",
         "`share used` is the effective rank of all tokens' hidden states in the last layer, 16 of each text, over the width; "
         "the `effective rank` is that of the class directions alone.",
     ),
