@@ -225,7 +225,7 @@ STUDY = Study(
     meaning=(
         "Clades are told with an accuracy of .91, where identical spikes allow .99, and cones narrow with depth in "
         "pure-attention. Of three small models each, trained from scratch on 2,169 spikes, heads are of no clear kind, but for "
-        "some directional ones in the small BERT; three are too few to tell whether most models have a gate. Attention leans to the receptor-binding "
-        "domain, where the spikes differ."
+        "some directional ones in the small BERT; three are too few to tell whether most models have a gate. Attention leans "
+        "to the receptor-binding domain, where the spikes differ."
     ),
 )
