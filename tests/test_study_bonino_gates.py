@@ -12,6 +12,7 @@ from conoscope.studies import STUDIES
 from conoscope.studies.base import NEW_BERT
 from conoscope.studies.checkpoints import new_bert
 from conoscope.studies.judging import judged
+from conoscope.studies.published.bonino_gates import SEEDS
 from conoscope.studies.published.bonino_reading import _answers
 from conoscope.studies.published.spike_domains import DOMAINS, places, shares, variety
 from conoscope.studies.reproducing import Reproducing, reproduce
@@ -57,8 +58,8 @@ def test_accuracy_has_the_cap_of_equal_texts_and_classes_their_own_scores() -> N
     assert ("found", "absent") not in found
 
 
-def rows(**numbers: float) -> pd.DataFrame:
-    """Three seeds that differ a little; `cone_2` is the cone index of layer 2, `RBD_attention` what a domain has."""
+def rows(seeds: int = 3, **numbers: float) -> pd.DataFrame:
+    """Some seeds that differ a little; `cone_2` is the cone index of layer 2, `RBD_attention` what a domain has."""
     made = []
     for name, value in numbers.items():
         head, _, tail = name.partition("_")
@@ -69,7 +70,7 @@ def rows(**numbers: float) -> pd.DataFrame:
             "share": {"quantity": f"share.{tail}"},
         }.get(head, {"quantity": tail, "domain": head} if tail else {"quantity": name.replace("of", "accuracy.of_cap")})
         step = 0 if head in ("heads", "kinds") else 1e-4
-        made += [{**keys, "value": value + seed * step, "seed": seed, "model": "m", "texts": "correct"} for seed in range(3)]
+        made += [{**keys, "value": value + seed * step, "seed": seed, "model": "m", "texts": "correct"} for seed in range(seeds)]
     columns = ["model", "seed", "texts", "quantity", "layer", "gate", "domain", "class", "value"]
     found = pd.DataFrame(made).reindex(columns=columns)
     return found.assign(layer=found["layer"].astype(float))
@@ -99,10 +100,21 @@ def test_a_claim_holds_or_not(claim: str, holding: dict[str, float], failing: di
         ("both", {"heads_forward_contextual_and_backward_contextual": 3}),
     ],
 )
-def test_a_claim_of_counts_holds_for_many_heads_and_not_for_none(claim: str, numbers: dict[str, float]) -> None:
-    assert CLAIMS[claim].counts
-    assert judged(CLAIMS[claim], rows(**numbers)).answer == "holds"
-    assert judged(CLAIMS[claim], rows(**dict.fromkeys(numbers, 0))).answer != "holds"
+def test_gates_are_found_if_most_models_have_them_and_not_if_one_has_many(claim: str, numbers: dict[str, float]) -> None:
+    assert CLAIMS[claim].found
+    every, none = rows(SEEDS, **numbers), rows(SEEDS, **dict.fromkeys(numbers, 0))
+    one = none.assign(value=none["value"].mask(none["seed"] == 0, 12))
+    most = every.assign(value=every["value"].mask(every["seed"] == 0, 0))
+    assert judged(CLAIMS[claim], every).answer == "holds"
+    assert judged(CLAIMS[claim], none).answer == "does not hold"
+    assert judged(CLAIMS[claim], one).answer == judged(CLAIMS[claim], most).answer == "unclear"
+    assert judged(CLAIMS[claim], every[every["seed"] < 5]).answer == "unclear"
+
+
+def test_one_head_is_enough_for_a_gate_and_one_kind_is_not_several() -> None:
+    assert judged(CLAIMS["captioned"], rows(SEEDS, heads_open=1)).answer == "holds"
+    assert judged(CLAIMS["several"], rows(SEEDS, kinds=1)).answer == "does not hold"
+    assert judged(CLAIMS["several"], rows(SEEDS, kinds=2)).answer == "holds"
 
 
 def test_all_texts_and_correct_ones_are_cases_of_their_own() -> None:

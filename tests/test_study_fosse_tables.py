@@ -23,7 +23,7 @@ def wobble(seed: int, *of: object) -> float:
 
 def deepening(corpus: str, layers: int, layer: int, quantity: str) -> float:
     """SIM that grows with every layer from .3, before training .2."""
-    return 0.2 if quantity.endswith("untrained") else 0.3 + 0.1 * (layer - 1)
+    return 0.2 if quantity.endswith("untrained") else (0.3, 0.6, 0.75, 0.85, 0.95)[layer - 1]
 
 
 def rows_of_table_1(sim: Sim, seeds: int) -> list[dict[str, Any]]:
@@ -36,8 +36,14 @@ def rows_of_table_1(sim: Sim, seeds: int) -> list[dict[str, Any]]:
         for quantity in ("sim.key", "sim.value", "sim.hidden", "sim.key.untrained", "sim.value.untrained")
         for seed in range(seeds)
     ]  # fmt: skip
-    more = ("accuracy", "sim.positions")
-    return [*rows, *({"corpus": "esnli", "layers": 1, "quantity": name, "seed": 0, "value": 0.5} for name in more)]
+    more = [
+        {"corpus": corpus, "layers": layers, "quantity": name, "seed": seed, "value": 0.5 + wobble(seed)}
+        for corpus, depth in fosse_table_1.DEPTHS.items()
+        for layers in range(1, depth + 1)
+        for name in ("accuracy", "sim.positions")
+        for seed in range(seeds)
+    ]
+    return rows + more
 
 
 def table_1(sim: Sim = deepening, seeds: int = SEEDS) -> dict[str, Verdict]:
@@ -73,16 +79,59 @@ def test_a_footnote_names_the_cells_in_which_notebooks_have_other_digits_than_sl
         assert abs(figure - fosse_table_1.SLIDES[corpus, site][layers - 1][layer - 1]) < 0.003
 
 
-def test_every_claim_of_table_1_holds_where_sim_grows_with_depth_and_with_training() -> None:
+def test_every_claim_of_table_1_holds_where_sim_grows_with_depth_and_with_training_but_that_keys_of_esnli_spread() -> None:
     found = table_1()
-    assert {name: verdict.answer for name, verdict in found.items()} == dict.fromkeys(found, "holds")
+    answers = {name: verdict.answer for name, verdict in found.items()}
+    assert answers == {**dict.fromkeys(found, "holds"), "keys-spread": "does not hold"}
     assert {name: len(verdict.cases) for name, verdict in found.items()} == {
         "deeper": 2 * (4 + 4 + 1), "hierarchical": 2 * (3 + 3), "shallow": 2 * 3, "learnt": 2 * (5 + 5 + 2),
+        "weak": 2 * 3, "anisotropic": 2 * (4 + 4 + 1), "embeddings": 4 + 4 + 1, "beyond-positions": 2 * (4 + 4 + 1),
+        "very-narrow": 2 * 2, "keys-spread": 1,
     }  # fmt: skip
 
 
+def test_keys_of_esnli_spread_where_the_second_layer_has_wider_ones_and_values_may_do_as_they_like() -> None:
+    def spread(corpus: str, layers: int, layer: int, of: str) -> float:
+        return deepening(corpus, layers, layer, of) - 0.4 * ((corpus, of, layer) == ("esnli", "sim.key", 2))
+
+    found = table_1(spread)
+    assert found["keys-spread"].answer == "holds"
+    assert found["deeper"].answer == "holds in 17 of 18 cases"
+
+
+def test_one_layer_with_a_narrow_cone_is_not_weak_however_much_narrower_a_deep_model_is() -> None:
+    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) + 0.25 * (layers == 1))
+    assert found["weak"].answer == "does not hold"
+    assert found["shallow"].answer == "holds"
+
+
+def test_cones_that_are_learnt_and_deeper_but_wide_are_not_anisotropic() -> None:
+    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) / 3)
+    assert found["learnt"].answer == "holds"
+    assert found["deeper"].answer == "holds"
+    wide = {name for name in ("anisotropic", "embeddings", "beyond-positions") if found[name].answer == "does not hold"}
+    assert wide == {"anisotropic", "embeddings", "beyond-positions"}
+
+
+def test_a_sim_above_half_may_still_be_that_of_positions() -> None:
+    rows = rows_of_table_1(lambda corpus, layers, layer, of: 0.6, SEEDS)
+    rows = [{**row, "value": row["value"] + 0.2 * (row["quantity"] == "sim.positions")} for row in rows]
+    found = {claim.name: judged(claim, pd.DataFrame(rows)) for claim in fosse_table_1.STUDY.claims}
+    assert found["anisotropic"].answer == "holds"
+    assert found["beyond-positions"].answer == "does not hold"
+
+
+def test_cones_as_wide_as_those_of_narrow_models_are_not_very_narrow() -> None:
+    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) - 0.07 * (layer == 5))
+    assert found["very-narrow"].answer == "does not hold"
+    assert found["deeper"].answer == found["hierarchical"].answer == "holds"
+    assert {case.case for case in found["very-narrow"].cases} == {
+        f"{corpus}, layers 5, sim.{site}" for corpus in ("hatexplain", "yelp_hat") for site in ("key", "value")
+    }
+
+
 def test_a_dip_on_the_way_to_a_narrow_last_layer_is_deeper_and_not_hierarchical() -> None:
-    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) - 0.15 * (layer == 2 < layers))
+    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) - 0.4 * (layer == 2 < layers))
     assert found["deeper"].answer == "holds"
     assert found["hierarchical"].answer == "does not hold"
 
@@ -94,7 +143,7 @@ def test_cones_that_are_there_before_training_are_not_learnt() -> None:
 
 
 def test_a_deep_model_may_be_deeper_than_its_first_layer_and_no_narrower_than_a_shallow_model() -> None:
-    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) + (0.6 if layers == 1 else 0.0))
+    found = table_1(lambda corpus, layers, layer, of: deepening(corpus, layers, layer, of) + (0.68 if layers == 1 else 0.0))
     assert found["shallow"].answer == "does not hold"
     assert found["deeper"].answer == "holds"
 
@@ -159,6 +208,12 @@ def test_a_claim_of_table_2_does_not_hold_on_rows_that_say_otherwise(
     assert found[claim] == "does not hold"
 
 
+def test_a_cone_that_hardly_widens_stays_though_it_does_not_grow_and_one_that_widens_clearly_does_not() -> None:
+    for widening, answer in ((0.03, "holds"), (0.1, "holds in 1 of 2 cases")):
+        found = table_2(lambda n, p, w=widening: 0.6 - w * (p == 0.1) if n == "sim.value" else published_way(n, p))
+        assert (found["stays"], found["values-narrower"]) == (answer, "does not hold")
+
+
 def test_an_explanation_that_gets_better_is_neither_falling_nor_worse() -> None:
     found = table_2(lambda name, penalty: 0.7 - 0.2 * SHARP[penalty] if name == "auroc" else published_way(name, penalty))
     assert found["explanation-falls"] == found["explanation-worse"] == "holds in 1 of 2 cases"
@@ -205,7 +260,8 @@ def test_claims_of_table_1_are_judged_as_far_as_the_models_reach_that_were_run(l
     kept = [row for row in rows_of_table_1(deepening, SEEDS) if row["layers"] == layers]
     found = {claim.name: judged(claim, pd.DataFrame(kept)).answer for claim in fosse_table_1.STUDY.claims}
     holding = {name for name, answer in found.items() if answer == "holds"}
-    assert holding == {1: {"learnt"}, 2: {"learnt", "deeper"}, 3: {"learnt", "deeper", "hierarchical"}}[layers]
+    several = {"learnt", "deeper", "anisotropic", "embeddings", "beyond-positions"}
+    assert holding == {1: {"learnt", "weak"}, 2: several, 3: several | {"hierarchical"}}[layers]
 
 
 def test_each_published_entropy_stands_beside_both_entropies() -> None:

@@ -41,7 +41,7 @@ def answer(claim: str, found: pd.DataFrame) -> str:
     return judged(CLAIMS[claim], found).answer
 
 
-@pytest.mark.parametrize("claim", ["discounted", "beside-words", "most", "short", "cancel-out", "frequency", "mixing"])
+@pytest.mark.parametrize("claim", ["discounted", "beside-words", "most", "short", "cancel-out", "frequency", "strong", "mixing"])
 def test_a_claim_holds_for_a_model_like_bert_and_not_for_its_opposite(claim: str) -> None:
     assert answer(claim, rows(LIKE_BERT, (0.2,))) == "holds"
     opposite = {name: -value for name, value in LIKE_BERT.items()} | {"weight.other": 0.45, "share.other": 0.38}
@@ -91,6 +91,12 @@ def test_a_discount_on_one_kind_alone_is_told_kind_by_kind() -> None:
     found = rows({**LIKE_BERT, "share.sep": 0.31, "share.stops": 0.16}, (0.2,))
     assert answer("discounted", found) == "holds in 1 of 3 cases"
     assert answer("beside-words", found) == "holds"
+
+
+def test_a_weak_correlation_with_frequency_is_one_and_is_not_strong() -> None:
+    found = rows({**LIKE_BERT, "rho.norm": 0.3, "rho.norm.corpus": 0.2}, (0.2,))
+    assert answer("frequency", found) == "holds"
+    assert answer("strong", found) == "does not hold"
 
 
 def test_the_ratio_must_fall_clearly_with_depth() -> None:

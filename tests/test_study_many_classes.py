@@ -10,11 +10,24 @@ from conoscope.studies import STUDIES
 from conoscope.studies.judging import Verdict, judged
 from conoscope.studies.published.many_classes import STUDY
 from conoscope.studies.reproducing import Reproducing, reproduce
+from conoscope.studies.statements import STATEMENTS
 
-QUANTITIES = {"accuracy", "nearest cone", "largest cosine", "mean cosine", "simplex", "random", "effective rank", "share used"}
+QUANTITIES = {
+    "accuracy",
+    "nearest cone",
+    "largest cosine",
+    "mean cosine",
+    "typical cosine",
+    "simplex",
+    "random",
+    "effective rank",
+    "share used",
+}
 
 
-def verdicts(beyond: float = 0.02, each: float = 0.001, nearest: float = 0.95, used: float = 0.1) -> dict[str, Verdict]:
+def verdicts(
+    beyond: float = 0.02, each: float = 0.001, nearest: float = 0.95, used: float = 0.1, typical: float = 0.1
+) -> dict[str, Verdict]:
     """What the claims come to, where the largest cosine is so far beyond the simplex and grows a little with each class, and so
     does the share of dimensions in use."""
     rows = []
@@ -23,7 +36,7 @@ def verdicts(beyond: float = 0.02, each: float = 0.001, nearest: float = 0.95, u
         least, random = simplex(classes, width), random_largest(classes, width)
         for seed in range(3):
             found = {"accuracy": 0.95, "nearest cone": nearest, "largest cosine": least + beyond + each * classes,
-                     "mean cosine": least, "simplex": least, "random": random, "effective rank": 1.0,
+                     "mean cosine": least, "typical cosine": typical, "simplex": least, "random": random, "effective rank": 1.0,
                      "share used": min(max(used + each * classes / 10, 0.01), 0.99)}  # fmt: skip
             rows += [
                 {**condition.keys, "seed": seed, "quantity": quantity, "value": value + 1e-5 * seed}
@@ -50,6 +63,22 @@ def test_directions_that_crowd_are_neither_apart_nor_near_a_simplex() -> None:
     assert crowded["grows"].answer != "holds"
     assert {case.case for case in crowded["apart"].cases} >= {"newsgroups, classes 20, width 64"}
     assert len(crowded["apart"].cases) == len([one for one in STUDY.conditions if one.keys["classes"] >= 20])
+
+
+def test_two_opposite_bundles_average_out_and_are_not_orthogonal() -> None:
+    bundles = verdicts(typical=0.98)
+    assert bundles["even"].answer == "holds"
+    assert bundles["typical"].answer == "does not hold"
+
+
+def test_two_bundles_at_right_angles_share_directions_within_each() -> None:
+    bundles = verdicts(beyond=0.9, each=0.0, typical=0.01)
+    assert bundles["typical"].answer == "holds"
+    assert bundles["apart"].answer == "does not hold"
+    assert {pair for one in STATEMENTS if "orthogonal at first sight" in one.says for pair in one.claims} == {
+        ("many-classes", "typical"),
+        ("many-classes", "apart"),
+    }
 
 
 def test_growth_is_from_one_number_of_classes_to_the_next_of_the_same_width() -> None:
@@ -84,4 +113,6 @@ def test_the_quick_form_reads_cosines_beside_what_could_be(tmp_path: Path) -> No
     assert all(
         found[classes, "simplex"] <= found[classes, "mean cosine"] <= found[classes, "largest cosine"] <= 1 for classes in (2, 10)
     )
+    assert found[2, "typical cosine"] == pytest.approx(abs(found[2, "mean cosine"]), abs=1e-6)
+    assert 0 < found[10, "typical cosine"] <= 1
     assert STUDIES["many-classes"] is STUDY

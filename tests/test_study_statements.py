@@ -1,6 +1,7 @@
 """What the sources say: each statement has a claim that tests it or a reason why none can, and the pages are what records say."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -94,12 +95,64 @@ def test_the_pages_are_what_the_records_say(records: dict[str, Record]) -> None:
 def test_the_page_names_every_statement_and_every_claim_and_marks_those_in_no_source(records: dict[str, Record]) -> None:
     page = claims_page(records)
     stated, apart = page.split("## Claims that are in no source")
-    assert all(f"| {one.place} | {one.says} |" in stated for one in STATEMENTS)
+    for one in STATEMENTS:
+        assert f"| {one.place}{f'<br>({one.figures})' if one.figures else ''} | {one.says} |" in stated
     assert all(one.untestable in stated for one in STATEMENTS)
     assert {pair for pair in PAIRS if f"{pair[0]}: {pair[1]}" in apart.replace(f"[{pair[0]}]({pair[0]}.md)", pair[0])} >= set(
         unstated()
     )
     assert {pair for one in STATEMENTS for pair in one.claims} | set(unstated()) == PAIRS
+
+
+@pytest.mark.parametrize("one", STATEMENTS, ids=told)
+def test_a_statement_says_no_figure_of_the_source_since_no_claim_tests_figures(one: Statement) -> None:
+    assert not one.claims or not re.search(r"\.\d|\bhead \d", one.says)
+    assert not one.figures.endswith(".")
+
+
+def test_what_a_statement_says_of_a_level_has_a_claim_of_a_level_beside_that_of_a_sign() -> None:
+    found = {one.says: {claim for _, claim in one.claims} for one in STATEMENTS}
+    assert found["Keys and values are anisotropic too, not embeddings alone."] == {"anisotropic"}
+    assert found["The cone stays when a penalty changes how attention is distributed."] == {"stays"}
+    assert (
+        found["With one layer anisotropy is weak."] == found["Models of few layers are not anisotropic."] == {"weak", "shallow"}
+    )
+    assert found["The rarer a token, the longer its f(x): a strong correlation."] == {"frequency", "strong"}
+    assert found["In the last of five layers the cones of keys and values are very narrow."] == {"very-narrow"}
+    (keys,) = (claims for says, claims in found.items() if "keys of e-SNLI spread" in says)
+    assert keys == {"keys-spread"}
+    (embeddings,) = (claims for says, claims in found.items() if says.startswith("Embeddings are anisotropic,"))
+    assert {"embeddings", "apart", "nearest", "hierarchical"} <= embeddings
+    assert {("fosse-table-1", "learnt"), ("many-classes", "even")} <= set(unstated())
+
+
+def test_figures_stand_below_the_place_and_not_in_the_summary(
+    made_up: dict[str, Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Statement("000", "table", "It is so.", (("made-up", "one"),), figures=".9 to .1")
+    monkeypatch.setattr("conoscope.studies.claims_page.STATEMENTS", (one,))
+    assert "| table<br>(.9 to .1) | It is so. |" in claims_page(made_up)
+    assert "- It is so. *000: table.* " in summary(made_up)
+    assert "000, table (.9 to .1)\n  It is so." in claims_text(made_up)
+
+
+@pytest.mark.parametrize(
+    ("places", "joined"),
+    [
+        (("here",), "here"),
+        (("here, first point",), "here, first point"),
+        (("here", "here"), "here"),
+        (("here", "there, a"), "here and there, a"),
+        (("here", "here, summary"), "here (and summary)"),
+        (("here, first, left", "there", "here, second", "here, second"), "here (first, left; second) and there"),
+    ],
+)
+def test_places_of_statements_told_together_are_there_once(
+    places: Sequence[str], joined: str, made_up: dict[str, Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = tuple(Statement("000", place, f"It is so, {number}.", (("made-up", "one"),)) for number, place in enumerate(places))
+    monkeypatch.setattr("conoscope.studies.claims_page.STATEMENTS", same)
+    assert f"- It is so, 0. *000: {joined}.* " in summary(made_up)
 
 
 @pytest.mark.parametrize(

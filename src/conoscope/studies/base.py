@@ -158,6 +158,7 @@ class Claim:
     difference of shares, (-2, 2) for a difference of cosines. `coarse`: the value has few possible steps, as a rank correlation
     over some weights or layers, or a share of some heads, and its interval is that of plain numbers, cut to the range. `counts`:
     the value is a count, with an exact Poisson interval.
+    `found`: the value is 1 where a run has what is looked for and 0 where not, with the exact interval of the share of ones.
     `gated`: the claim is judged on the runs that pass the study's gate; False for a claim about accuracy itself.
     """
 
@@ -167,6 +168,7 @@ class Claim:
     above: float = 0.0
     within: tuple[float, float] | None = None
     counts: bool = False
+    found: bool = False
     gated: bool = True
     coarse: bool = False
 

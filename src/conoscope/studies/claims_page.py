@@ -30,7 +30,8 @@ def claims_text(records: Mapping[str, Record]) -> str:
 
 def _lines(records: Mapping[str, Record]) -> Iterator[str]:
     for statement in STATEMENTS:
-        yield f"{statement.source}, {statement.place}\n  {statement.says}"
+        figures = f" ({statement.figures})" if statement.figures else ""
+        yield f"{statement.source}, {statement.place}{figures}\n  {statement.says}"
         yield from (f"  {one.study} {one.claim}: {one.verdict}" for one in outcomes(statement, records))
         yield from [f"  {UNTESTED}: {statement.untestable}"] if statement.untestable else []
     yield "In no source"
@@ -86,7 +87,8 @@ def _opening(records: Mapping[str, Record]) -> Iterator[str]:
     yield "What the sources say, in our own words, with its place; beside it the claims of [studies](README.md) that test it,"
     yield "or the reason why nothing here can. Verdicts are those of the committed records, over all cases that a statement is"
     yield "about, with the number of seeds of a case. A claim that its record does not have is not run yet. Where our model is"
-    yield "another than the source's, it is named: the statement stands or falls for that model alone."
+    yield "another than the source's, it is named: the statement stands or falls for that model alone. Figures that the source"
+    yield "prints stand below the place: pages of the studies have ours beside them, and no standing here is of them."
     yield ""
     yield from ("```console", f"$ {COMMAND}", "```", "")
     yield from [MARKED, ""] if any(map(is_earlier, records.values())) else []
@@ -96,8 +98,12 @@ def _stated(records: Mapping[str, Record]) -> Iterator[str]:
     for source, name in SOURCES.items():
         yield from (f"## Source {source}", "", f"{name}.", "")
         here = [statement for statement in STATEMENTS if statement.source == source]
-        rows = [(one.place, one.says, *_cells(one, records), standing(one, records)) for one in here]
+        rows = [(_place(one), one.says, *_cells(one, records), standing(one, records)) for one in here]
         yield from table(("place", "statement", "claims", "verdicts", "standing"), rows)
+
+
+def _place(statement: Statement) -> str:
+    return f"{statement.place}<br>({statement.figures})" if statement.figures else statement.place
 
 
 def _cells(statement: Statement, records: Mapping[str, Record]) -> tuple[str, str]:
@@ -163,12 +169,29 @@ def _together(statements: Iterable[Statement]) -> list[list[Statement]]:
 
 def _told(same: Sequence[Statement], records: Mapping[str, Record]) -> str:
     """The first of some statements with the places of all, and the verdicts on their claims."""
-    places = "; ".join(f"{source}: {', '.join(dict.fromkeys(one.place for one in same if one.source == source))}"
-                       for source in dict.fromkeys(one.source for one in same))  # fmt: skip
+    places = "; ".join(
+        f"{source}: {_places(one.place for one in same if one.source == source)}"
+        for source in dict.fromkeys(one.source for one in same)
+    )
     found = outcomes(same[0], records)
     studies = {study: [one for one in found if one.study == study] for study in dict.fromkeys(one.study for one in found)}
     verdicts = "; ".join(f"{linked(study, records)}: {', '.join(map(_answer, here))}" for study, here in studies.items())
     return f"- {same[0].says} *{places}.* {verdicts}."
+
+
+def _places(places: Iterable[str]) -> str:
+    """Each place once, and what several begin with once: "table 1 (first point; second point)"."""
+    within: dict[str, list[str]] = {}
+    for place in dict.fromkeys(places):
+        head, _, tail = place.partition(", ")
+        within.setdefault(head, []).append(tail)
+    return " and ".join(_within(head, [tail for tail in tails if tail], "" in tails) for head, tails in within.items())
+
+
+def _within(head: str, tails: Sequence[str], itself: bool) -> str:
+    if len(tails) + itself == 1:
+        return ", ".join((head, *tails))
+    return f"{head} ({'and ' if itself else ''}{'; '.join(tails)})"
 
 
 def _answer(one: Outcome) -> str:

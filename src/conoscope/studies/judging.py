@@ -8,6 +8,7 @@ import pandas as pd
 
 from conoscope.common.errors import MeasureError
 from conoscope.studies.base import BOUNDS, Claim, Published
+from conoscope.studies.binomial import share_found
 from conoscope.studies.contrasts import COLUMNS
 from conoscope.studies.intervals import Scale, interval, prediction
 
@@ -177,7 +178,9 @@ def _case(name: str, every: pd.DataFrame, kept: pd.DataFrame, claim: Claim, text
 
 def _finding(values: list[float], claim: Claim, texts: int) -> Finding:
     mean, above = sum(values) / len(values) if values else None, sum(value > claim.above for value in values)
-    if (bounds := interval(values, Scale(claim.within, texts, claim.coarse), claim.counts)) is None:
+    scale = Scale(claim.within, texts, claim.coarse)
+    bounds = share_found(values) if claim.found else interval(values, scale, claim.counts)
+    if bounds is None:
         return Finding(mean, None, None, above, len(values), TOO_FEW)
     low, high = bounds
     answer = "yes" if low > claim.above else "no" if high < claim.above else "unclear"

@@ -18,7 +18,10 @@ WATCHED = ("NTD", "RBD")
 READINGS = ("attention", "attention.cls")
 OF_CAP = 0.9
 SEEDS = 8
-"""Fewer could not tell that there is no gate of a kind: for 0 in 8 runs the interval ends at .46, for 0 in 5 at .74."""
+"""With fewer than six no share could be told from half: for 0 in 6 models the interval ends at .46, for 0 in 5 at .52. With
+eight, all must have what is looked for, or none: for 7 in 8 it begins at .47."""
+HALF = 0.5
+"""Share of models of one kind, with other seeds, that must have what is said to be found."""
 DIRECTED = 0.95
 NOTICED = 0.1
 WITH_KMERS = "MiniLM with k-mers"
@@ -84,18 +87,28 @@ def _growing(rows: "pd.DataFrame") -> "pd.DataFrame":
     return difference(hidden[hidden["layer"] == last], hidden[hidden["layer"] == 0], ("model", "texts"))
 
 
-def _captioned(rows: "pd.DataFrame") -> "pd.DataFrame":
-    from conoscope.studies.contrasts import cases
+def _several(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Whether a model has heads of more than one kind."""
+    return _whether(_of(rows, "kinds"), 1, "texts")
 
+
+def _captioned(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Whether a model has a head of each kind."""
     heads = _of(rows, "heads")
-    return cases(heads[heads["gate"].isin(CAPTIONED)], ("model", "texts", "gate"))
+    return _whether(heads[heads["gate"].isin(CAPTIONED)], 0, "texts", "gate")
 
 
 def _both(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Whether a model has a head that is both."""
+    heads = _of(rows, "heads")
+    return _whether(heads[heads["gate"] == " and ".join(CAPTIONED[2:])], 0, "texts")
+
+
+def _whether(rows: "pd.DataFrame", more: float, *by: str) -> "pd.DataFrame":
+    """1 where the number is more than that, otherwise 0."""
     from conoscope.studies.contrasts import cases
 
-    heads = _of(rows, "heads")
-    return cases(heads[heads["gate"] == " and ".join(CAPTIONED[2:])], ("model", "texts"))
+    return cases(rows.assign(value=(rows["value"] > more).astype(float)), ("model", *by))
 
 
 def _watched(rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -148,18 +161,24 @@ STUDY = Study(
         ),
         Claim(
             "several",
-            "Heads are gates of more than one kind: the number of kinds.",
-            lambda rows: _cases(rows, "kinds", "texts"),
-            1.0,
-            counts=True,
+            "Heads are gates of more than one kind, in more than half of the models.",
+            _several,
+            HALF,
+            found=True,
         ),
-        Claim("captioned", "Each kind of gate that the paper shows is found: the number of heads.", _captioned, 0.5, counts=True),
+        Claim(
+            "captioned",
+            "Each kind of gate that the paper shows is found: more than half of the models have such a head.",
+            _captioned,
+            HALF,
+            found=True,
+        ),
         Claim(
             "both",
-            "A head can be a forward and a backward contextual gate at once: the number of such heads.",
+            "A head can be a forward and a backward contextual gate at once: more than half of the models have such a head.",
             _both,
-            0.5,
-            counts=True,
+            HALF,
+            found=True,
         ),
         Claim("domains", "NTD and RBD draw more attention than their share of the words.", _watched, within=(-1, 1)),
         Claim(
@@ -197,14 +216,17 @@ STUDY = Study(
         "its weights; `map`, the mean map of the head with the highest score of each gate, on a grid.",
         "The wording of the paper's gates, and its proposition on directionality, could not be read: gates are named by our "
         "reading of them, from scores of 64 examples, and the claim directed is our reading of theorem 4.2.1.",
+        "The paper shows its gates in one model. Ours are trained eight times: a gate counts as found if more than half of the "
+        "models have a head of it (the bound is ours), with an exact binomial interval over models, since the heads of one model "
+        "are not independent.",
         "The paper gives no number for cones, gates or domains that could be compared: only claims are judged.",
         "Domains overlap at their ends by a k-mer; `variety` is their share of the entropy of k-mers over texts.",
     ),
     seeds=SEEDS,
     meaning=(
         "Clades are told with an accuracy of .91, where identical spikes allow .99, and cones narrow with depth in "
-        "pure-attention. The gates of the paper are not there in small models trained from scratch on 2,169 spikes: their heads "
-        "are of no clear kind, but for some directional ones in the small BERT. Attention leans to the receptor-binding "
-        "domain, where the spikes differ."
+        "pure-attention. Of three small models each, trained from scratch on 2,169 spikes, heads are of no clear kind, but for "
+        "some directional ones in the small BERT; three are too few to tell whether most models have a gate. Attention leans "
+        "to the receptor-binding domain, where the spikes differ."
     ),
 )

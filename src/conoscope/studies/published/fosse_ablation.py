@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.studies.base import Claim, Condition, Published, Row, Study
 from conoscope.studies.published.fosse_table_1 import COSINES, SITES, SLIDES
-from conoscope.studies.published.fosse_table_2 import FIGURES, PENALTIES
+from conoscope.studies.published.fosse_table_2 import FIGURES, MARGIN, PENALTIES
 from conoscope.training.settings import Training
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 CORPUS, DEPTHS, TEXTS = "hatexplain", (1, 5), 999
 PENALTY = 1e-3
 """The middle one of the published weights."""
-MARGIN = 0.05
-"""By how much SIM may differ between conditions that are said to be alike; the margin is ours."""
 COST = 0.02
 """By how much accuracy may be lower in conditions that are said to cost nothing; the margin is ours."""
 
@@ -155,8 +153,8 @@ CLAIMS = (
     Claim(
         "step-for-width",
         "The step can stand for the width: three times the step at 100, and a third of it at 300, come to within .05 of the "
-        "other width (the margin is ours).",
-        lambda rows: _pairs(rows, (FAST, WIDE), (NARROW, SLOW)),
+        "other width, from below and from above (the margin is ours).",
+        lambda rows: _pairs(rows, (FAST, WIDE), (WIDE, FAST), (NARROW, SLOW), (SLOW, NARROW)),
         -MARGIN,
         within=COSINES,
     ),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.studies.base import Claim, Condition, Row, Study
 from conoscope.studies.contrasts import COLUMNS, words
+from conoscope.studies.published.cone_claims import RIGHT
 from conoscope.training.settings import Training
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ TOPICS = {64: (2, 5, 10, 20, 50, 100), 16: (5, 20, 100)}
 """Numbers of classes, by width."""
 MANY = 20
 """Smallest number of classes that counts as many."""
-ORTHOGONAL, SHARED, ALIKE, HALF = 0.1, 0.5, 0.02, 0.5
-"""Cosines below the first are nearly 0; above the second, two classes share a direction; accuracies this close are equal; a share
-of dimensions below the last leaves many unused. All are bounds of ours."""
+EVEN, SHARED, ALIKE, HALF = 0.1, 0.5, 0.02, 0.5
+"""A mean cosine below the first is nearly 0; with a cosine above the second, two classes share a direction; accuracies this close
+are equal; a share of dimensions below the last leaves many unused. All are bounds of ours."""
 
 
 def _conditions() -> Iterator[Condition]:
@@ -43,6 +44,9 @@ def _read(made: "Made") -> Iterator[Row]:
     yield {"quantity": "nearest cone", "value": float(cone["value"].iloc[0])}
     whole = capacity[capacity["classes"] == capacity["classes"].max()].iloc[0]
     yield {"quantity": "largest cosine", "value": float(whole["value"])}
+    between = _last(result["class_cones.between"])
+    means = between[between["representative"] == "mean"]
+    yield {"quantity": "typical cosine", "value": float(means["value"].abs().median())}
     for quantity, column in (("mean cosine", "mean"), *((name, name) for name in ("simplex", "random", "effective_rank"))):
         yield {"quantity": quantity.replace("_", " "), "value": float(whole[column])}
     used = _last(result["effective_rank"]).iloc[0]
@@ -106,7 +110,15 @@ STUDY = Study(
             "even",
             "With twenty classes and more, cosines between directions average out: their mean is within .1 of 0.",
             _contrast(lambda wide: -wide["mean cosine"].abs(), MANY),
-            -ORTHOGONAL,
+            -EVEN,
+            (-1, 0),
+        ),
+        Claim(
+            "typical",
+            "With twenty classes and more, most directions are orthogonal, to 15 degrees: the median of their cosines, without "
+            "their signs, is below .26 (the bound is ours).",
+            _contrast(lambda wide: -wide["typical cosine"], MANY),
+            -RIGHT,
             (-1, 0),
         ),
         Claim(
@@ -146,6 +158,9 @@ STUDY = Study(
         "to look at, however many the classes. Dishes share words, as newsgroups share themes.",
         "Cosines are of the mean directions of [CLS] in the last layer. Beside them, the least that the largest of k "
         "directions can be (`simplex`), and what random ones have in that width (`random`).",
+        "A mean of cosines near 0 is of directions in two opposite bundles as well: whether directions are orthogonal is judged "
+        "by the median of their cosines without signs (`typical`) and by the largest one (`apart`), which bundles at right "
+        "angles to each other do not pass. Orthogonal means 15 degrees, as in the other studies.",
         "`share used` is the effective rank of all tokens' hidden states in the last layer, 16 of each text, over the width; "
         "the `effective rank` is that of the class directions alone.",
     ),

@@ -22,7 +22,8 @@ class Statement:
     """What a source says, and where. Either `claims` test it, or `untestable` says why nothing here can.
 
     `cases`: a part of the names of the cases that the statement is about, such as "hatexplain"; the others do not count. A source
-    may also ask, and leave the answer open: then `says` is a question, and the claims are what we expect.
+    may also ask, and leave the answer open: then `says` is a question, and the claims are what we expect. `figures` are those
+    that the source prints with it: they stand beside the statement, and no standing is of them.
     """
 
     source: str
@@ -31,6 +32,7 @@ class Statement:
     claims: Pairs = ()
     untestable: str = ""
     cases: str = ""
+    figures: str = ""
 
     @property
     def asks(self) -> bool:

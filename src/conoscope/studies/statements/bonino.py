@@ -84,11 +84,12 @@ STATEMENTS = (
     Statement(
         "003",
         "figure 3",
-        "There is a directional gate (head 9 of layer 4).",
+        "There is a directional gate.",
         of(GATES, "captioned"),
         cases="directional",
+        figures="head 9 of layer 4",
     ),
-    Statement("003", "figure 4", "There is an open gate (head 4 of layer 2).", of(GATES, "captioned"), cases="open"),
+    Statement("003", "figure 4", "There is an open gate.", of(GATES, "captioned"), cases="open", figures="head 4 of layer 2"),
     Statement(
         "003",
         "figure 5",
@@ -99,8 +100,9 @@ STATEMENTS = (
     Statement(
         "003",
         "figure 5",
-        "One head can be both: a forward and a backward contextual gate (head 10 of layer 7).",
+        "One head can be both: a forward and a backward contextual gate.",
         of(GATES, "both"),
+        figures="head 10 of layer 7",
     ),
     Statement("003", "figures 6 to 13", "Eight more figures.", untestable="their captions could not be read"),
     Statement("003", "table 1", "One table, presumably of accuracies.", untestable="it could not be read"),

@@ -39,7 +39,7 @@ STATEMENTS = (
         "000",
         "abstract, sentence 6",
         "The cone stays when a penalty changes how attention is distributed.",
-        of(TABLE_2, "values-narrower"),
+        of(TABLE_2, "stays"),
     ),
     Statement(
         "000",

@@ -112,8 +112,9 @@ STATEMENTS = (
     Statement(
         "004",
         "relation with frequency",
-        "The rarer a token, the longer its f(x): a strong correlation (Spearman's ρ = .75).",
-        of(NORMS, "frequency"),
+        "The rarer a token, the longer its f(x): a strong correlation.",
+        of(NORMS, "frequency", "strong"),
+        figures="Spearman's ρ = .75",
     ),
     Statement(
         "004",
@@ -124,7 +125,13 @@ STATEMENTS = (
     Statement(
         "004",
         "summary",
-        "Heads take only a little from particular tokens, although the weights on these are high.",
+        "Heads take only a little from particular tokens.",
         of(NORMS, "discounted", "cancel-out"),
+    ),
+    Statement(
+        "004",
+        "summary",
+        "Heads do so although the weights on these tokens are high.",
+        untestable="the records have weights by kind of token, but no share of the tokens that would be their measure",
     ),
 )
