@@ -291,13 +291,13 @@ def test_a_callback_lets_the_training_go_on() -> None:
     model = loaded("bert")
     watch = GeometryCallback(model.tokenizer, TEXTS)
     state = TrainerState(epoch=0.0)
-    watch._measure(model.module, state)
+    watch._measure(model.module, state, None)
     with torch.no_grad():
         model.module.bert.encoder.layer[2].output.dense.weight.fill_(math.nan)
     with pytest.raises(OverflowedError):
         geometry(model.module, model.tokenizer, TEXTS)
     state.global_step = 4
-    watch._measure(model.module, state)
+    watch._measure(model.module, state, None)
     assert watch.rows[1].keys() == watch.rows[0].keys()
     assert watch.rows[1].pop("step") == 4
     assert all(map(math.isnan, watch.rows[1].values()))

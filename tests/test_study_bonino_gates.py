@@ -105,9 +105,12 @@ def test_gates_are_found_if_most_models_have_them_and_not_if_one_has_many(claim:
     every, none = rows(SEEDS, **numbers), rows(SEEDS, **dict.fromkeys(numbers, 0))
     one = none.assign(value=none["value"].mask(none["seed"] == 0, 12))
     most = every.assign(value=every["value"].mask(every["seed"] == 0, 0))
+    some = every.assign(value=every["value"].mask(every["seed"] < 3, 0))
     assert judged(CLAIMS[claim], every).answer == "holds"
     assert judged(CLAIMS[claim], none).answer == "does not hold"
-    assert judged(CLAIMS[claim], one).answer == judged(CLAIMS[claim], most).answer == "unclear"
+    assert judged(CLAIMS[claim], one).answer == "does not hold"
+    assert judged(CLAIMS[claim], most).answer == "holds"
+    assert judged(CLAIMS[claim], some).answer == "unclear"
     assert judged(CLAIMS[claim], every[every["seed"] < 5]).answer == "unclear"
 
 

@@ -30,6 +30,7 @@ ELSEWHERE = {
     # Into a folder of the Trainer's that is moved into place once it is whole, and into a temporary one.
     ("training/trainer.py", "save_pretrained"),
     ("studies/checkpoints.py", "save_pretrained"),
+    ("studies/added_words.py", "save_pretrained"),
 }
 
 

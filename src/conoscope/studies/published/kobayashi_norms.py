@@ -136,7 +136,7 @@ def _peaks(rows: "pd.DataFrame") -> "pd.DataFrame":
         here = rows[(rows["quantity"] == f"weight.{kind}") & rows["layer"].notna()]
         if len(thirds := _thirds(here)):
             others = thirds.drop(columns=third).max(axis=1)
-            found.append((thirds[third] - others).rename("value").reset_index().assign(where=f"{kind}, {third}"))
+            found.append((thirds[third] - others).reset_index(name="value").assign(where=f"{kind}, {third}"))
     return cases(pd.concat(found), ("model", "where")) if found else cases(rows.iloc[:0].assign(where=""), ("model", "where"))
 
 
