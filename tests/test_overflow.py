@@ -298,6 +298,11 @@ def test_a_callback_lets_the_training_go_on() -> None:
         geometry(model.module, model.tokenizer, TEXTS)
     state.global_step = 4
     watch._measure(model.module, state, None)
+    told: list[dict[str, float]] = []
+    watch.report = told.append
+    watch._measure(model.module, state, None)
+    assert told[0].keys() == watch.rows[1].keys() - {"step", "epoch"}
     assert watch.rows[1].keys() == watch.rows[0].keys()
     assert watch.rows[1].pop("step") == 4
+    assert watch.rows[1].pop("epoch") == 0
     assert all(map(math.isnan, watch.rows[1].values()))

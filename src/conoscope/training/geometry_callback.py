@@ -32,6 +32,8 @@ from conoscope.measures.tally import Tally
 from conoscope.results.from_sums import table
 
 MEASURES = ("sim", "attention_entropy")
+WHEN = ("step", "epoch")
+"""What a row has beside values."""
 EPOCH = "epoch"
 
 
@@ -83,7 +85,7 @@ class GeometryCallback(TrainerCallback):  # type: ignore[misc]
             values = geometry(model, tokenizer, self.corpus)
         except OverflowedError:
             # If training diverges, stopping it is up to the Trainer.
-            values = dict.fromkeys(self.rows[-1] if self.rows else {}, math.nan)
+            values = {name: math.nan for name in (self.rows[-1] if self.rows else ()) if name not in WHEN}
         when = {"step": state.global_step, "epoch": float(state.epoch or 0)}
         self.rows.append({**values, **when})
         if self.report is None:
