@@ -21,6 +21,7 @@ from conoscope.studies.records import NEEDED, read_record
 from conoscope.studies.rejudging import Record
 from conoscope.studies.reproducing import Reproducing, reproduce
 from conoscope.studies.standing import (
+    AGAIN,
     ASKED,
     FALLS,
     NOT_RUN,
@@ -194,7 +195,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> dict[str, Record]:
     study = Study("made-up", "Made up", "nowhere", (), lambda made: (), claims=claims)
     monkeypatch.setitem(STUDIES, "made-up", study)
     one = judged("one", "One holds.", {"a, left": "yes", "b, left": "yes", "b, right": "no"})
-    return {"made-up": record(one, judged("two", "Two | holds.", {"a": "no"}, 0.5))}
+    return {"made-up": {**record(one, judged("two", "Two | holds.", {"a": "no"}, 0.5)), "settings": []}}
 
 
 def of(*claims: str, says: str = "It is so.", cases: str = "") -> Statement:
@@ -213,8 +214,18 @@ def test_what_a_record_does_not_have_is_not_run_yet(made_up: dict[str, Record]) 
     assert standing(of("one"), {}) == NOT_RUN
     assert standing(of("one", cases="elsewhere"), made_up) == NOT_RUN
     assert outcome("made-up", "one", {}).verdict == NOT_RUN
-    without = {"made-up": record(*made_up["made-up"]["claims"][:1])}
+    without = {"made-up": {**record(*made_up["made-up"]["claims"][:1]), "settings": []}}
     assert standing(of("one", "two"), without) == NOT_RUN
+
+
+def test_verdicts_of_an_earlier_version_decide_nothing(made_up: dict[str, Record]) -> None:
+    earlier = {"made-up": {name: value for name, value in made_up["made-up"].items() if name != "settings"}}
+    assert is_earlier(earlier["made-up"])
+    assert not is_earlier(made_up["made-up"])
+    for statement in (of("one"), of("two"), of("one", cases="left"), of("one", says="Is it so?")):
+        assert standing(statement, earlier) == AGAIN
+    assert standing(of("one", cases="elsewhere"), earlier) == NOT_RUN
+    assert "†" in summary(earlier)
 
 
 def test_a_question_is_asked_and_a_statement_without_claims_is_not_tested(made_up: dict[str, Record]) -> None:

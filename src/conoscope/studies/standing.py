@@ -15,12 +15,14 @@ from conoscope.studies.statements import STATEMENTS, Statement
 
 STANDS, PARTLY, FALLS, OPEN = "stands", "stands in part", "does not stand", "open"
 ASKED, NOT_RUN, UNTESTED = "asked", "not run yet", "not tested here"
+AGAIN = "to be run again"
 STANDINGS = {
     STANDS: "in every case the interval over seeds lies above the bound",
     PARTLY: "in some cases it does",
     FALLS: "in every case that could be judged it lies below",
     OPEN: "no case is above, and not all are below: the seeds do not decide",
     ASKED: "the source asks, and gives no answer; the claims are our expectations",
+    AGAIN: "its claims were run in an earlier version of their study only (†), whose verdicts decide nothing here",
     NOT_RUN: "a claim that tests it is not in the records yet",
     UNTESTED: "no claim can test it here; the page of claims says why",
 }
@@ -112,6 +114,8 @@ def standing(statement: Statement, records: Mapping[str, Record]) -> str:
         return UNTESTED
     if not all(one.answers for one in found):
         return NOT_RUN
+    if any(one.earlier for one in found):
+        return AGAIN
     if statement.asks:
         return ASKED
     return standing_of([answer for one in found for answer in one.answers])
