@@ -178,7 +178,7 @@ def test_a_study_in_two_processes_says_what_it_says_in_one_and_keeps_its_models_
     assert one["means"] == two["means"]
     assert not (tmp_path / "one" / "models").exists()
     kept_models = sorted((tmp_path / "two" / "models").iterdir())
-    assert [path.name for path in kept_models] == [f"hatexplain-{layers}-seed-0" for layers in (1, 3, 5)]
+    assert [path.name for path in kept_models] == ["esnli-2-seed-0", *(f"hatexplain-{layers}-seed-0" for layers in (1, 3, 5))]
     assert all((path / "training.json").is_file() for path in kept_models)
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 SIDE, WIDE, HIGH = 150, 210, 150
 """Pixels of a map's side, and of a panel of lengths."""
-ABOVE = 30
-"""Columns of a name above a panel."""
+ABOVE, BESIDE = 30, 20
+"""Columns of a name above a panel of lengths, and along the side of a map."""
 
 
 @figure(
@@ -32,7 +32,7 @@ def heads_as_gates(tables: Tables) -> Chart | None:
     """
     import altair as alt
 
-    frame = _models(table_of(tables, "study.head_maps", "model", "gate", "query", "key", "value"))
+    frame = _models(table_of(tables, "study.head_maps", "model", "gate", "query", "key", "value"), BESIDE)
     if frame.empty:
         return None
     size = int(frame["query"].max())
@@ -60,7 +60,7 @@ def lengths_in_a_head(tables: Tables) -> Chart | None:
     """
     import altair as alt
 
-    frame = _models(table_of(tables, "study.head_lengths", "model", "site", "low", "value"))
+    frame = _models(table_of(tables, "study.head_lengths", "model", "site", "low", "value"), ABOVE)
     frame = frame[frame["low"] > 0]
     if frame.empty:
         return None
@@ -77,9 +77,9 @@ def lengths_in_a_head(tables: Tables) -> Chart | None:
     return lines.properties(width=WIDE, height=HIGH).facet(panels, columns=3)
 
 
-def _models(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The models by names that fit above a panel; of several runs, with the run."""
+def _models(frame: "pd.DataFrame", columns: int) -> "pd.DataFrame":
+    """The models by names of at most so many columns; of several runs, with the run."""
     model = frame["model"].astype(str)
     model = frame["run"] + ", " + model if len(runs_of(frame)) > 1 else model
     frame = frame.assign(model=model)
-    return renamed(frame, shown(frame["model"], ABOVE), "model").drop(columns="run")
+    return renamed(frame, shown(frame["model"], columns), "model").drop(columns="run")
