@@ -137,7 +137,7 @@ def test_a_string_is_a_file_or_a_corpus_where_it_names_one_and_else_a_text(
 
 def test_numbers_of_labels_get_the_names_that_the_model_has(pure: cs.LoadedModel) -> None:
     columns = {"text": "review", "label": "stars"}
-    with pytest.raises(ModelError, match=r"has the label '0', which .* does not have .*in Python labels=False"):
+    with pytest.raises(ModelError, match=r"has the label '0', which .* does not have .*label_names=.*in Python labels=False"):
         cs.measure(pure, FRAME, "sim", **columns)
     found = cs.measure(pure, FRAME, "sim", **columns, label_names=("negative", "positive"))
     assert found.provenance["corpus"]["labels"] == ["negative", "positive"]

@@ -20,6 +20,8 @@ from conoscope.corpora.word_vectors import load_vectors
 
 SAMPLES, CLASSES = 3, 20
 """How many samples are shown by default: at least, and at most where there are many classes."""
+MANY, SHOWN = 200, 10
+"""How many labels are all shown at most, and how many of more."""
 
 
 @dataclass
@@ -203,9 +205,12 @@ def _balance(described: Sequence[Description]) -> str:
     columns = {
         _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
     }
-    return (
-        pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
-    )
+    shown = pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns})
+    alike = len(labels) > CLASSES and 2 * len(labels) > sum(one.labels.total() for one in described)
+    if len(labels) <= MANY and not alike:
+        return shown.to_string(index=False) if labels else ""
+    looks = "; they look like texts or numbers of rows: name the column of classes with --label" if alike else ""
+    return f"{shown[:SHOWN].to_string(index=False)}\n… {len(labels)} labels in all{looks}"
 
 
 def _record(one: Description) -> dict[str, Any]:
