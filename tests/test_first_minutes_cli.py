@@ -17,6 +17,7 @@ from conoscope.cli import main
 from conoscope.commands import COMMANDS
 from conoscope.common import terminal
 from conoscope.common.terminal import Activity, Painted, Progress, doing, say, speaking
+from conoscope.corpora.headers import _tell
 
 Run = Callable[[str], tuple[int, str, str]]
 TINY = "--layers 1 --width 8 --epochs 1 --device cpu"
@@ -43,7 +44,7 @@ def run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     Path("headed.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     Path("unclear.tsv").write_text("fine\t0\ngood\tgreen\nbad\tred\n", encoding="utf-8")
     Path("texts.txt").write_text("the soup was good\n", encoding="utf-8")
-    for folder in ("out", "out2"):
+    for folder in ("before", "after"):
         Path(folder).mkdir()
         Path(folder, "provenance.json").write_text("{}", encoding="utf-8")
     Path("runs/half/checkpoints").mkdir(parents=True)
@@ -113,12 +114,15 @@ def test_the_old_order_works_for_one_version_and_one_line_says_what_to_type(line
         ("conoscope list measure", "did you mean measures?"),
         ("conoscope report runs/a", "holds a model and no tables; measure it, as in conoscope measure runs/a CORPUS"),
         ("conoscope corpus reviews.csv --text review --label-names bad", "give one for each, in this order"),
-        ("conoscope compare out/ out2/", "type conoscope report out=out/ out2=out2/ -o both.html"),
-        ("conoscope compare runs/a out/ bistro:test", "out/ is a measured folder and no model; type conoscope report out/"),
-        ("conoscope compare runs/a numbers.csv --text 0 --label 1", "rename the labels with --label-names 0=...,1=..."),
+        ("conoscope compare before/ after/", "type conoscope report before=before/ after=after/ -o both.html"),
+        ("conoscope compare runs/a after/ bistro:test", "after/ is a measured folder and no model; type conoscope report after/"),
+        ("conoscope compare runs/a numbers.csv --text 0 --label 1 --quiet", "rename the labels with --label-names 0=...,1=..."),
         ("conoscope explain runs/a --words good bad", "'good' and 'bad'; repeat --words for each text"),
         ("conoscope explain runs/a texts.txt", "if it has one text a line, type conoscope explain runs/a - < texts.txt"),
-        ("conoscope figure out sim -o a.svg", "the figure comes first, folders after it; type conoscope figure sim out -o a.svg"),
+        (
+            "conoscope figure after sim -o a.svg",
+            "the figure comes first, folders after it; type conoscope figure sim after -o a.svg",
+        ),
         ("conoscope report nope", "no folder nope; give one written by conoscope measure"),
         ("conoscope figure sim nope -o a.svg", "no folder nope; give one written by conoscope measure"),
         ("conoscope measure runs/nope bistro:test", "no folder 'runs/nope'; give a folder written by save_pretrained"),
@@ -293,15 +297,14 @@ ROWS = "the room was bad\t0\nthe soup was good\t1\nthe bread was cold\t0\n"
 @pytest.mark.parametrize("columns", ["--text 0", "--text 0 --label 1", "--label 1", ""])
 def test_a_number_is_a_place_in_a_file_without_a_header_even_if_the_first_row_has_it(columns: str, run: Run) -> None:
     Path("first.tsv").write_text(ROWS, encoding="utf-8")
+    _tell.cache_clear()
     code, out, err = run(f"conoscope corpus first.tsv {columns} --json")
     assert code == 0, err
     samples = {sample["text"]: sample["label"] for sample in json.loads(out)["samples"]}
     labels = (None, None, None) if columns == "--text 0" else ("0", "1", "0")
     assert samples == dict(zip(("the room was bad", "the soup was good", "the bread was cold"), labels, strict=True))
-    assert err.count("\n") <= 1
-    assert (
-        "first.tsv has no header: column 0 is read as the text" in run(f"conoscope measure runs/a first.tsv {columns}")[2] or err
-    )
+    assert err.count("\n") == 1
+    assert "first.tsv has no header: column 0 is read as the text" in err
 
 
 @pytest.mark.parametrize(
@@ -372,7 +375,7 @@ def test_measures_may_be_given_with_commas(run: Run) -> None:
 def test_measure_gives_accuracy_and_cut_texts_as_numbers(run: Run) -> None:
     found = json.loads(run("conoscope measure runs/a bistro:test --limit 10 -m sim --max-length 6 --json")[1])
     assert 0 <= found["accuracy"] <= 1
-    assert (found["accuracy_n"], found["largest_class"]) == (10, 0.5)
+    assert (found["accuracy_n"], found["largest_class"]) == (10, 0.6)
     assert isinstance(found["texts_cut"], int)
     assert found["facts"]["accuracy"].startswith(f"{100 * found['accuracy']:.1f} % of 10 labelled texts")
 
@@ -489,7 +492,7 @@ def test_bash_completes_commands_options_and_choices(run: Run, tmp_path: Path) -
     assert completed("measure", "runs/a", "imdb:t") == ["imdb:train", "imdb:test"]
     assert completed("measure", "runs/a", "imdb:test", "--limit", "") == []
     assert completed("measure", "runs/a", "-m", "attention_en") == ["attention_entropy"]
-    assert completed("explain", "runs/a", "--map", "roll") == ["rollout", "rollout_norms"]
+    assert set(completed("explain", "runs/a", "--map", "roll")) > {"rollout", "rollout_norms"}
     assert completed("measure", "runs/a", "--pool", "") == ["first", "last", "mean"]
     assert "c.sh" in completed("measure", "runs/a", "-o", "")
     assert completed("train", "bistro", "--preset", "pure") == ["pure-attention"]

@@ -168,7 +168,7 @@ def test_a_path_is_a_file(pure: cs.LoadedModel, tmp_path: Path) -> None:
         (["fine", ""], {}, "texts:2: the column 'text' has no text"),
         ([("a", "b", "c")], {}, r"texts:1: 3 parts where \(text, label\) has two"),
         (("a text", "positive"), {}, "may be two texts or a text and its label"),
-        (FRAME, {}, "texts has no column 'text'; it has more, review, stars; choose with text=, label="),
+        (FRAME, {}, "texts has no column 'text'; it has review, stars, more; choose with text=, label="),
         (FRAME, {"text": "revew"}, r"texts has no column 'revew' \(did you mean 'review'\?\)"),
         (TWO, {"text": "review"}, "a str has no columns"),
         (
