@@ -118,6 +118,7 @@ def test_the_old_order_works_for_one_version_and_one_line_says_what_to_type(line
         ("conoscope compare runs/a after/ bistro:test", "after/ is a measured folder and no model; type conoscope report after/"),
         ("conoscope compare runs/a numbers.csv --text 0 --label 1 --quiet", "rename the labels with --label-names 0=...,1=..."),
         ("conoscope explain runs/a --words good bad", "'good' and 'bad'; repeat --words for each text"),
+        ("conoscope explain runs/a good", "no corpus 'good', and no such file"),
         ("conoscope explain runs/a texts.txt", "if it has one text a line, type conoscope explain runs/a - < texts.txt"),
         (
             "conoscope figure after sim -o a.svg",
@@ -357,7 +358,7 @@ def test_labels_of_every_corpus_can_be_named(run: Run) -> None:
 
 
 def test_a_column_of_texts_as_labels_prints_few_lines_and_says_so(run: Run) -> None:
-    code, out, _ = run("conoscope corpus reviews.csv --text review --label review --samples 0")
+    code, out, _ = run("conoscope corpus reviews.csv --text review --label review")
     assert code == 0
     assert len(out.splitlines()) < 25
     assert "80 labels in all; they look like texts or numbers of rows: name the column of classes with --label" in out

@@ -115,6 +115,7 @@ def _bash(commands: list[Completed]) -> str:
 _conoscope() {{
   local command="" options="" words="" values="" cut="" place line="${{COMP_LINE:0:COMP_POINT}}"
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  if [[ "$previous" == "=" ]]; then previous="${{COMP_WORDS[COMP_CWORD-2]}}"; fi
   # bash parts words at colons, as in imdb:test: what stands before the last colon is taken off again.
   if [[ "$COMP_WORDBREAKS" == *:* && "$line" != *[[:space:]] ]]; then
     line="${{line##*[[:space:]]}}"

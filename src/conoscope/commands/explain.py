@@ -68,9 +68,10 @@ def _texts(args: Namespace) -> "Corpus":
     _sort_out(args)
     if args.words is None:
         _refuse_plain_text(args)
+        corpus = corpus_from(args)
         if args.out is None and not args.json:
             raise OutputError("the maps of a corpus are written, not printed; give -o scores.jsonl")
-        return corpus_from(args)
+        return corpus
     texts = [text for given in args.words for text in (_lines() if given == STDIN else [given])]
     if not texts or not all(text.split() for text in texts):
         raise CorpusError(f"--words has no words; give a text, as in {GIVE}")
