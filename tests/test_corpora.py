@@ -643,7 +643,7 @@ def test_labels_that_are_held_back_are_no_labels(dataset: Path) -> None:
     ("split", "names", "message"),
     [
         (":nope", {}, "nope cannot be read from the Hub or a folder: Bad split: nope. Available splits"),
-        (":test", {"label": "colour"}, "reviews:test has no column 'colour'; it has label, sentence, stars"),
+        (":test", {"label": "colour"}, "reviews:test has no column 'colour'; it has sentence, label, stars"),
         (":test:config=x", {}, "reviews:test cannot be read from the Hub or a folder: BuilderConfig 'x' not found"),
         (":test:colour=red", {}, "reviews has no option 'colour=red'; known: config=|TEXT"),
     ],

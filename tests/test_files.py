@@ -71,7 +71,7 @@ BROKEN = [
     ("a.csv", "text,label\ngood,\n", "a.csv:2: the column 'label' has no label; fill it or take the row out"),
     ("a.csv", "", "a.csv is empty: no row after the header"),
     ("a.csv", "text,label\n", "a.csv is empty: no row after the header"),
-    ("a.csv", "words,label\ngood,yes\n", "a.csv has no column 'text'; it has label, words; choose with --text"),
+    ("a.csv", "words,label\ngood,yes\n", "a.csv has no column 'text'; it has words, label; choose with --text"),
     ("a.jsonl", '{"text": "good"}\n{"text": \n', r"a.jsonl:2: not JSON \(.*give one object per line"),
     ("a.jsonl", '{"text": "good"}\n[1]\n', "a.jsonl:2: a list where an object is expected"),
     ("a.jsonl", '{"text": "good"}\n{"text": 3}\n', r"a.jsonl:2: the column 'text' has no text \(got 3\)"),
@@ -210,5 +210,5 @@ def test_the_columns_of_json_lines_are_those_of_all_rows(tmp_path: Path) -> None
     path.write_text('{"review": "good", "mood": "yes"}\n{"review": "bad", "mood": "no", "why": [1]}\n', encoding="utf-8")
     found = list(load_corpus(str(path), Columns(text="review", label="mood", rationale="why")))
     assert [(e.label, e.rationale) for e in found] == [("yes", None), ("no", (True,))]
-    with pytest.raises(CorpusError, match="it has mood, review, why"):
+    with pytest.raises(CorpusError, match="it has review, mood, why"):
         load_corpus(str(path))

@@ -17,6 +17,7 @@ from conoscope.cli import main
 from conoscope.commands import COMMANDS
 from conoscope.common import terminal
 from conoscope.common.terminal import Activity, Painted, Progress, doing, say, speaking
+from conoscope.corpora.headers import _tell
 
 Run = Callable[[str], tuple[int, str, str]]
 TINY = "--layers 1 --width 8 --epochs 1 --device cpu"
@@ -39,6 +40,15 @@ def run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     Path("splits").mkdir()
     for split in ("train", "validation", "test"):
         Path("splits", f"{split}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+
+    Path("headed.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    Path("unclear.tsv").write_text("fine\t0\ngood\tgreen\nbad\tred\n", encoding="utf-8")
+    Path("texts.txt").write_text("the soup was good\n", encoding="utf-8")
+    for folder in ("before", "after"):
+        Path(folder).mkdir()
+        Path(folder, "provenance.json").write_text("{}", encoding="utf-8")
+    Path("runs/half/checkpoints").mkdir(parents=True)
+    Path("runs/half/checkpoints/conoscope.json").write_text("{}", encoding="utf-8")
 
     def typed(line: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -104,6 +114,24 @@ def test_the_old_order_works_for_one_version_and_one_line_says_what_to_type(line
         ("conoscope list measure", "did you mean measures?"),
         ("conoscope report runs/a", "holds a model and no tables; measure it, as in conoscope measure runs/a CORPUS"),
         ("conoscope corpus reviews.csv --text review --label-names bad", "give one for each, in this order"),
+        ("conoscope compare before/ after/", "type conoscope report before=before/ after=after/ -o both.html"),
+        ("conoscope compare runs/a after/ bistro:test", "after/ is a measured folder and no model; type conoscope report after/"),
+        ("conoscope compare runs/a numbers.csv --text 0 --label 1 --quiet", "rename the labels with --label-names 0=...,1=..."),
+        ("conoscope explain runs/a --words good bad", "'good' and 'bad'; repeat --words for each text"),
+        ("conoscope explain runs/a good", "no corpus 'good', and no such file"),
+        ("conoscope explain runs/a texts.txt", "if it has one text a line, type conoscope explain runs/a - < texts.txt"),
+        (
+            "conoscope figure after sim -o a.svg",
+            "the figure comes first, folders after it; type conoscope figure sim after -o a.svg",
+        ),
+        ("conoscope report nope", "no folder nope; give one written by conoscope measure"),
+        ("conoscope figure sim nope -o a.svg", "no folder nope; give one written by conoscope measure"),
+        ("conoscope measure runs/nope bistro:test", "no folder 'runs/nope'; give a folder written by save_pretrained"),
+        ("conoscope measure runs/half bistro:test", "the training in 'runs/half' is not finished; give its command again"),
+        ("conoscope report runs/half", "the training in runs/half is not finished; give its command again"),
+        ("conoscope corpus reviews.csv", "it has review, mood; choose"),
+        ("conoscope corpus headed.csv --text 0 --label 1", "has a header, text, label, so its columns have no numbers"),
+        ("conoscope corpus unclear.tsv --text 0", "may be a header or a row, so 0 may be a name or a place; put a header"),
         ("conoscope corpus splits:dev", "no split 'dev' in splits; it has test, train, validation"),
     ],
 )
@@ -225,6 +253,7 @@ def test_the_same_training_again_is_resumed_and_a_finished_one_is_kept(run: Run,
     code, said, err = run(line.replace("--width 8", "--width 16"))
     assert (code, said) == (2, "")
     assert "was trained with another width; give the same settings and data to go on, or -o a new folder" in err
+    assert err.endswith("(width 8 then, 16 now)\n")
 
 
 # Your own texts
@@ -263,6 +292,95 @@ def test_a_header_is_what_does_not_look_like_the_rows(content: str, header: bool
     assert (without_header(tmp_path / "a.csv", Columns(), Columns()) is None) == header
 
 
+ROWS = "the room was bad\t0\nthe soup was good\t1\nthe bread was cold\t0\n"
+
+
+@pytest.mark.parametrize("columns", ["--text 0", "--text 0 --label 1", "--label 1", ""])
+def test_a_number_is_a_place_in_a_file_without_a_header_even_if_the_first_row_has_it(columns: str, run: Run) -> None:
+    Path("first.tsv").write_text(ROWS, encoding="utf-8")
+    _tell.cache_clear()
+    code, out, err = run(f"conoscope corpus first.tsv {columns} --json")
+    assert code == 0, err
+    samples = {sample["text"]: sample["label"] for sample in json.loads(out)["samples"]}
+    labels = (None, None, None) if columns == "--text 0" else ("0", "1", "0")
+    assert samples == dict(zip(("the room was bad", "the soup was good", "the bread was cold"), labels, strict=True))
+    assert err.count("\n") == 1
+    assert "first.tsv has no header: column 0 is read as the text" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "label", "labels"),
+    [
+        (f"0\t1\n{ROWS}", 0, 1, ("0", "1")),  # numbers as names, as pandas writes them
+        ("\t0\t1\n7\tgood soup\t1\n8\tbad soup\t0\n", 0, 1, ("0", "1")),  # and its index
+        ("0\tstars\ngood soup\t1\nbad soup\t2\n", 0, "stars", ("1", "2")),
+        ("fine soup\t0\n", 0, 1, ("0",)),
+        ("0\tgood\n1\tbad\n2\tfine\n", 1, 0, ("0", "1", "2")),
+    ],
+)
+def test_whole_numbers_choose_columns_from_python(content: str, text: int, label: object, labels: object, tmp_path: Path) -> None:
+    import conoscope as cs
+
+    (tmp_path / "a.tsv").write_text(content, encoding="utf-8")
+    found = cs.load_corpus(tmp_path / "a.tsv", text=text, label=label)
+    assert found.labels == labels
+    assert len([*found]) == len(content.splitlines()) - (labels != ("0", "1", "2") and len(content.splitlines()) > 1)
+
+
+def test_a_data_frame_with_numbered_columns_is_read_by_number() -> None:
+    import conoscope as cs
+
+    frame = pd.DataFrame([["the soup was good", "1"], ["the soup was cold", "0"]])
+    assert [e.label for e in cs.load_corpus(frame, text=0, label=1)] == ["1", "0"]
+
+
+def test_train_takes_a_limit_and_says_what_was_scored_and_which_class_is_missing(run: Run) -> None:
+    line = f"conoscope train reviews.csv --text review --label mood --validation reviews.csv --limit 6 -o runs/few {TINY}"
+    code, out, err = run(line)
+    assert code == 0, err
+    corpora = json.loads(Path("runs/few/training.json").read_text(encoding="utf-8"))["corpora"]
+    assert [corpus["examples"] for corpus in corpora.values()] == [6, 6]
+    assert ", 6 texts\n" in out
+    assert "which cannot be" not in err
+    code, out, err = run(line.replace("--limit 6", "--limit 1").replace("runs/few", "runs/one"))
+    assert ", 1 text\n" in out
+    assert "none of the 1 texts of validation has the label negative, which cannot be scored there" in err
+
+
+def test_labels_of_every_corpus_can_be_named(run: Run) -> None:
+    assert run("conoscope compare runs/a bistro:test --limit 9 --label-names negative=bad,positive=good")[0] == 2
+    code, _, err = run("conoscope measure runs/a bistro:test --limit 9 -m sim --label-names negative=positive,positive=negative")
+    assert code == 0, err
+    code, _, err = run("conoscope compare runs/a reviews.csv --text review --label mood --label-names 0=bad,1=good")
+    assert code == 2
+    assert "--no-labels" not in run("conoscope compare runs/a numbers.csv --text 0 --label 1")[2]
+    assert "or measure with --no-labels" in run("conoscope measure runs/a numbers.csv --text 0 --label 1")[2]
+
+
+def test_a_column_of_texts_as_labels_prints_few_lines_and_says_so(run: Run) -> None:
+    code, out, _ = run("conoscope corpus reviews.csv --text review --label review")
+    assert code == 0
+    assert len(out.splitlines()) < 25
+    assert "80 labels in all; they look like texts or numbers of rows: name the column of classes with --label" in out
+
+
+def test_measures_may_be_given_with_commas(run: Run) -> None:
+    from conoscope.commands.measure import named_measures
+
+    assert named_measures(["sim,gates", "sim:mask=real,of=x", "norms"]) == ["sim", "gates", "sim:mask=real,of=x", "norms"]
+    assert run("conoscope measure runs/a bistro:test --limit 9 -m sim,gates -o both")[0] == 0
+    assert Path("both", "sim.csv").is_file()
+    assert [*Path("both").glob("gates*.csv")]
+
+
+def test_measure_gives_accuracy_and_cut_texts_as_numbers(run: Run) -> None:
+    found = json.loads(run("conoscope measure runs/a bistro:test --limit 10 -m sim --max-length 6 --json")[1])
+    assert 0 <= found["accuracy"] <= 1
+    assert (found["accuracy_n"], found["largest_class"]) == (10, 0.6)
+    assert isinstance(found["texts_cut"], int)
+    assert found["facts"]["accuracy"].startswith(f"{100 * found['accuracy']:.1f} % of 10 labelled texts")
+
+
 def test_train_takes_a_validation_file_names_of_labels_and_a_folder_of_splits(run: Run) -> None:
     columns = "--text review --label mood"
     assert run(f"conoscope train reviews.csv {columns} --validation reviews.csv -o runs/mine {TINY}")[0] == 0
@@ -289,6 +407,8 @@ def test_explain_shows_probabilities_of_several_texts_and_reads_standard_input(r
     assert out.count("predicted: ") == 2
     shares = [float(word.strip("(),")) for word in out.splitlines()[5].split() if word.strip("(),").startswith("0.")]
     assert sum(shares) == pytest.approx(1, abs=2e-3)
+    for line in ('"the soup was good" "the soup was cold"', '--words "the soup was good" "the soup was cold"'):
+        assert run(f"conoscope explain runs/a {line}")[1] == out
     for line in ("conoscope explain runs/a --words -", "conoscope explain runs/a -"):
         monkeypatch.setattr(sys, "stdin", io.StringIO("the soup was good\n\nthe soup was cold\n"))
         assert run(line)[1] == out
@@ -370,6 +490,14 @@ def test_bash_completes_commands_options_and_choices(run: Run, tmp_path: Path) -
     assert completed("measure", "runs/a", "--lab") == ["--label", "--label-names"]
     assert completed("list", "pre") == ["presets"]
     assert completed("measure", "runs/a", "imd") == ["imdb"]
+    assert completed("measure", "runs/a", "imdb:t") == ["imdb:train", "imdb:test"]
+    assert completed("measure", "runs/a", "imdb:test", "--limit", "") == []
+    assert completed("measure", "runs/a", "-m", "attention_en") == ["attention_entropy"]
+    assert set(completed("explain", "runs/a", "--map", "roll")) > {"rollout", "rollout_norms"}
+    assert completed("measure", "runs/a", "--pool", "") == ["first", "last", "mean"]
+    assert "c.sh" in completed("measure", "runs/a", "-o", "")
+    assert completed("train", "bistro", "--preset", "pure") == ["pure-attention"]
+    assert "fosse-table-1" in completed("reproduce", "fosse")
     assert "--model" not in completed("plausibility", "--m")
     assert set(completed("")) == set(COMMANDS)
 
@@ -386,7 +514,7 @@ def test_other_shells_complete_every_command_and_option(shell: str, run: Run, tm
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (KeyboardInterrupt(), 130, "conoscope: stopped; the same command goes on from there\n"),
+        (KeyboardInterrupt(), 130, "conoscope: stopped\n"),
         (RuntimeError("odd"), 1, "conoscope: this is an error of conoscope, not yours: RuntimeError: odd; please report it\n"),
     ],
 )
@@ -401,6 +529,22 @@ def test_exit_codes_tell_our_errors_from_an_interrupt(
     assert (found, out) == (code, "")
     assert err.endswith(said)
     assert err.count("\n") == 1 or "Traceback" in err
+
+
+@pytest.mark.parametrize("out", ["", "-o out"])
+def test_an_interrupt_says_that_the_command_goes_on_only_if_something_was_written(
+    out: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("conoscope.measuring.pipeline.measure", stops)
+    line = f"conoscope measure runs/a bistro:test {out}"
+    assert run(line)[2] == "conoscope: stopped\n"
+    partial = Path(out.removeprefix("-o ") or "conoscope-a-bistro-test", "partial")
+    partial.mkdir(parents=True)
+    (partial / "provenance.json").write_text("{}", encoding="utf-8")
+    assert run(line)[2] == "conoscope: stopped; the same command goes on from there\n"
 
 
 # Progress

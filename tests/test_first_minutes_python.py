@@ -137,7 +137,7 @@ def test_a_string_is_a_file_or_a_corpus_where_it_names_one_and_else_a_text(
 
 def test_numbers_of_labels_get_the_names_that_the_model_has(pure: cs.LoadedModel) -> None:
     columns = {"text": "review", "label": "stars"}
-    with pytest.raises(ModelError, match=r"has the label '0', which .* does not have .*in Python labels=False"):
+    with pytest.raises(ModelError, match=r"has the label '0', which .* does not have .*label_names=.*in Python labels=False"):
         cs.measure(pure, FRAME, "sim", **columns)
     found = cs.measure(pure, FRAME, "sim", **columns, label_names=("negative", "positive"))
     assert found.provenance["corpus"]["labels"] == ["negative", "positive"]
@@ -168,7 +168,7 @@ def test_a_path_is_a_file(pure: cs.LoadedModel, tmp_path: Path) -> None:
         (["fine", ""], {}, "texts:2: the column 'text' has no text"),
         ([("a", "b", "c")], {}, r"texts:1: 3 parts where \(text, label\) has two"),
         (("a text", "positive"), {}, "may be two texts or a text and its label"),
-        (FRAME, {}, "texts has no column 'text'; it has more, review, stars; choose with text=, label="),
+        (FRAME, {}, "texts has no column 'text'; it has review, stars, more; choose with text=, label="),
         (FRAME, {"text": "revew"}, r"texts has no column 'revew' \(did you mean 'review'\?\)"),
         (TWO, {"text": "review"}, "a str has no columns"),
         (

@@ -598,7 +598,7 @@ def test_the_command_prints_the_map_and_refuses_what_it_cannot_read(
     for arguments, message in (
         (["out", "--threshold", "open=1"], "no threshold 'open'; known thresholds"),
         (["sim"], "no gates were measured here; give a folder written by conoscope measure -m gates"),
-        (["nowhere"], "no results can be read from"),
+        (["nowhere"], "no folder "),
     ):
         assert main(["gates", str(tmp_path / arguments[0]), *arguments[1:]]) == 2
         captured = capsys.readouterr()

@@ -126,7 +126,7 @@ def test_what_is_no_folder_of_ours_gets_one_line(tmp_path: Path, capsys: pytest.
     assert main(["figure", "sim", str(tmp_path), "-o", str(tmp_path / "sim.svg")]) == 2
     assert "expected a folder written by conoscope measure" in capsys.readouterr().err
     assert main(["figure", "sim", str(tmp_path / "nowhere"), "-o", str(tmp_path / "sim.svg")]) == 2
-    assert "no provenance can be read" in capsys.readouterr().err
+    assert "nowhere; give one written by conoscope measure" in capsys.readouterr().err
 
 
 def test_a_figure_that_is_not_known_or_has_nothing_to_draw(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             complain(error, always=True)
             return 2
         except KeyboardInterrupt:
-            complain("stopped; the same command goes on from there" if command.resumes else "stopped", always=True)
+            complain("stopped; the same command goes on from there" if command.resumes(args) else "stopped", always=True)
             return 130
         except BrokenPipeError:  # the reader of our output closed it, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from conoscope.common.errors import ModelError, one_of
+from conoscope.common.errors import LabelsDifferError, ModelError, one_of
+
+SHORT = 20
+"""How long a label may be that an error repeats as an example of what to type."""
 
 
 def matched(labels: Sequence[str], classes: Sequence[str], corpus: str, model: str) -> Mapping[str, int]:
@@ -27,15 +30,21 @@ def matched(labels: Sequence[str], classes: Sequence[str], corpus: str, model: s
         else:
             alike = [name for name in (*labels, *classes) if name != label and name.casefold() == fold]
             case = f", and {alike[0]!r} is another label" if alike else ""
-            raise ModelError(
+            raise LabelsDifferError(
                 f"{corpus} has the label {label!r}, which {model} does not have (it has {one_of(classes)}){case}; "
-                "rename the labels, or measure with --no-labels (in Python labels=False)"
+                f"rename the labels with --label-names {_example(labels)} (in Python label_names=)"
             )
     if twice := [label for label in labels if list(found.values()).count(found[label]) > 1]:
         raise ModelError(
             f"{corpus} has the labels {twice[0]!r} and {twice[1]!r}, which are one class of {model}; rename one of them"
         )
     return found
+
+
+def _example(labels: Sequence[str]) -> str:
+    """What to type to name labels: the first of them if they are short, each with a place for a class."""
+    short = [f"{label}=..." for label in labels[:2] if label.isalnum() and len(label) <= SHORT]
+    return ",".join((*short, "...") if len(labels) > len(short) else short) if short else "LABEL=CLASS,..."
 
 
 def distinct(classes: Sequence[str], model: str) -> tuple[str, ...]:

@@ -20,10 +20,9 @@ from conoscope.capture.class_token import Reading, ambiguities, known_ids, most_
 from conoscope.capture.device import device_of, dtype_of, refuse_elsewhere
 from conoscope.capture.forward import answer_of, watched, within_memory
 from conoscope.capture.labels import distinct, matched
-from conoscope.capture.pretrained import classifies, from_pretrained, load_tokenizer
+from conoscope.capture.pretrained import classifies, from_pretrained, load_tokenizer, refuse_missing
 from conoscope.common.errors import ModelError, OverflowedError, one_of
 from conoscope.common.terminal import printable
-from conoscope.common.textfiles import is_there
 from conoscope.corpora.base import Corpus
 
 SHOWN = 4
@@ -177,10 +176,7 @@ def load_model(
         refuse_elsewhere(module, name, device, dtype)
     else:
         name = str(source)
-        if not is_there(Path(name), folder=True) and (
-            Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
-        ):
-            raise ModelError(f"no folder {name!r}; give a folder written by save_pretrained, or a Hub id")
+        refuse_missing(name)
         module, tokenizer = from_pretrained(name, tokenizer, dtype_of(dtype), trust_remote_code)
         module = module.to(device_of(device))
     refuse_broken(module, name)

@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -16,13 +17,39 @@ from transformers import (
 
 import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
 from conoscope.common.errors import ModelError
+from conoscope.common.textfiles import is_there
 from conoscope.common.writing import is_spelt
+
+UNFINISHED = "checkpoints/conoscope.json"
+"""The file by which a training that was stopped is told."""
 
 
 def unloadable(name: str, error: Exception) -> ModelError:
     """The error for a checkpoint that cannot be read."""
     reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return ModelError(f"cannot load the model {name!r}: {reason} (expected a folder written by save_pretrained, or a Hub id)")
+
+
+def refuse_missing(name: str) -> None:
+    """ModelError if a name can only be that of a folder, and there is none, or one whose training is not finished."""
+    path = Path(name)
+    if is_there(path, folder=True):
+        if is_there(path / UNFINISHED) and not is_there(path / "config.json"):
+            raise ModelError(f"the training in {name!r} is not finished; give its command again, and it goes on from there")
+        return
+    advice = "give a folder written by save_pretrained, or a Hub id"
+    if path.is_absolute() or name.startswith((".", "~")) or name.endswith("/") or name.count("/") > 1:
+        raise ModelError(f"no folder {name!r}; {advice}")
+    if len(path.parts) > 1 and is_there(path.parent, folder=True) and not _is_cached(name):
+        raise ModelError(f"no folder {name!r}; {advice} (an id that begins as the folder {str(path.parent)!r}: from elsewhere)")
+
+
+def _is_cached(name: str) -> bool:
+    """Whether a checkpoint of the Hub was downloaded before."""
+    try:
+        return isinstance(try_to_load_from_cache(name, "config.json"), str)
+    except ValueError:  # no id of the Hub
+        return False
 
 
 def refuse_incomplete(name: str, missing: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import MeasureError
@@ -16,6 +17,16 @@ Unused = Iterator[tuple[tuple[str, ...], str]]
 def never_unused(args: Namespace) -> Unused:
     """Yield nothing: every option of the command always has an effect."""
     yield from ()
+
+
+def never_resumes(args: Namespace) -> bool:
+    """Return False: the command begins anew each time."""
+    return False
+
+
+def left_in(folder: Path, *names: str) -> bool:
+    """Return whether a file of one of these names is anywhere in a folder."""
+    return any(True for name in names for _ in folder.rglob(name))
 
 
 @dataclass(frozen=True)
@@ -34,8 +45,8 @@ class Command:
     """Whether the command loads a model with transformers, whose messages are then silenced first."""
     as_json: bool = False
     """Whether the command prints a table, and so takes --json."""
-    resumes: bool = False
-    """Whether the same command, given again after an interruption, goes on where it was."""
+    resumes: Callable[[Namespace], bool] = never_resumes
+    """Whether the same command, given again after an interruption, goes on where it was: whether it left something."""
 
     def add_to(self, commands: "argparse._SubParsersAction[Any]") -> None:
         """Add the command to the subparsers of the command line."""

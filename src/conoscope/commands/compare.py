@@ -1,6 +1,8 @@
 """`conoscope compare`: compare models on a corpus."""
 
+import shlex
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from pathlib import Path
 
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import positive, seed
@@ -8,6 +10,8 @@ from conoscope.commands.printing import plain, print_notes
 from conoscope.commands.shared_options import CORPUS, corpus_from, data_options
 from conoscope.common.errors import CorpusError
 from conoscope.common.terminal import answer, complain, say
+
+FILE = "both.html"
 
 
 def _options(command: ArgumentParser) -> None:
@@ -31,6 +35,7 @@ def _run(args: Namespace) -> None:
     from conoscope.training.comparison import compare
 
     _take_the_corpus(args)
+    _refuse_measured(args)
     corpus = corpus_from(args).first(args.limit)
     comparison = compare(args.models, corpus, device=args.device, batch_size=args.batch_size, progress=True)
     print_notes(comparison.notes)
@@ -53,6 +58,18 @@ def _take_the_corpus(args: Namespace) -> None:
     *args.models, args.corpus = args.models
     if not args.models:
         raise CorpusError(f"one argument, {args.corpus!r}, where models and a corpus belong; as in {COMMAND.example}")
+
+
+def _refuse_measured(args: Namespace) -> None:
+    """Raise CorpusError if folders of results stand where models and a corpus belong."""
+    from conoscope.reporting.folders import holds_results
+
+    measured = [given for given in (*args.models, args.corpus) if holds_results(Path(given))]
+    if measured:
+        several = [f"{Path(given).name}={given}" for given in measured]
+        typed = shlex.join(several if len(set(map(Path, measured))) == len(measured) > 1 else measured)
+        what = "is a measured folder and no model" if len(measured) == 1 else "are measured folders and no models"
+        raise CorpusError(f"{' and '.join(measured)} {what}; type conoscope report {typed} -o {FILE}")
 
 
 COMMAND = Command(

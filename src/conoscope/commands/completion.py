@@ -8,6 +8,29 @@ from conoscope.commands.base import Command
 from conoscope.common.parsing import Parser
 from conoscope.common.terminal import say
 
+FILES = ("FILE", "DIR", "FOLDER", "MODEL", "SOURCE", "RECORD")
+"""What stands for the value of an option that is a file or a folder."""
+VALUES: dict[str, tuple[str, ...]] = {
+    "--positions": ("none", "sinusoidal", "learned", "relative"),
+    "--residual": ("none", "course", "prenorm", "postnorm", "pure"),
+    "--pool": ("first", "last", "mean"),
+    "--device": ("auto", "cpu", "cuda"),
+    "--dtype": ("float32", "float64", "bfloat16", "float16"),
+    "--precision": ("auto", "float32", "bfloat16"),
+    "--word-score": ("sum", "max"),
+    "--erase": ("remove", "mask"),
+    "--sentences": ("rationale", "label", "all"),
+    "--normalize": ("minmax", "softmax_rescale", "none"),
+    "--binary": ("threshold=0.5", "top", "share=0.2", "mass=0.8"),
+    "--batches": ("grouped", "shuffled"),
+    "--special": ("zeros", "random"),
+    "--penalty-rows": ("cls", "all", "columns"),
+    "--penalty-input": ("minmax", "raw", "sigmoid"),
+    "--penalty-unit": ("sentence", "summed"),
+    "--report-to": ("none", "tensorboard", "wandb"),
+}
+"""The values of options that are checked where they are used."""
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -17,6 +40,8 @@ class Completed:
     help: str
     options: dict[str, str]
     words: tuple[str, ...]
+    values: dict[str, tuple[str, ...] | None]
+    """What may stand after each option that takes a value; None for files."""
 
 
 def _options(command: ArgumentParser) -> None:
@@ -32,8 +57,10 @@ def _commands() -> Iterator[Completed]:
     from conoscope.commands import COMMANDS
     from conoscope.corpora import CORPORA
     from conoscope.figures import FIGURES
+    from conoscope.studies import STUDIES
 
-    named = {"CORPUS": list(CORPORA), "FIGURE": ["positions", *FIGURES]}
+    named = {"CORPUS": list(CORPORA), "FIGURE": ["positions", *FIGURES], "STUDY": list(STUDIES)}
+    after = _after()
     added = Parser(prog="conoscope").add_subparsers()
     for command in COMMANDS.values():
         command.add_to(added)
@@ -44,7 +71,31 @@ def _commands() -> Iterator[Completed]:
         choices = [str(choice) for action in arguments for choice in action.choices or ()]
         asked = " ".join(str(action.metavar or action.dest.upper()) for action in arguments)
         known = [word for kind, words in named.items() if kind in asked for word in words]
-        yield Completed(name, command.help, options, (*choices, *known))
+        values = {
+            option: None
+            if action.metavar in FILES or option in ("-o", "--out")
+            else after.get(option, tuple(action.choices or ()))
+            for action in actions
+            if action.nargs != 0 and _is_shown(action)
+            for option in action.option_strings
+        }
+        yield Completed(name, command.help, options, (*choices, *known), values)
+
+
+def _after() -> dict[str, tuple[str, ...]]:
+    """What may stand after options whose values have names."""
+    from conoscope.explaining import METHODS
+    from conoscope.measures import CATALOGUE
+    from conoscope.models.family import PRESETS
+
+    measures = tuple(CATALOGUE)
+    return {
+        "-m": measures,
+        "--measure": measures,
+        "--map": tuple(METHODS),
+        "--preset": tuple(PRESETS),
+        **VALUES,
+    }
 
 
 def _is_shown(action: Action) -> bool:
@@ -59,9 +110,17 @@ def _plain(action: Action) -> str:
 
 def _bash(commands: list[Completed]) -> str:
     cases = "\n".join(f'    {one.name}) options="{" ".join(one.options)}"; words="{" ".join(one.words)}" ;;' for one in commands)
+    values = "\n".join(_bash_values(one) for one in commands if one.values)
     return f"""# Completion of conoscope for bash. In ~/.bashrc: eval "$(conoscope completion bash)"
 _conoscope() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" command="" options="" words="" place
+  local command="" options="" words="" values="" cut="" place line="${{COMP_LINE:0:COMP_POINT}}"
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  if [[ "$previous" == "=" ]]; then previous="${{COMP_WORDS[COMP_CWORD-2]}}"; fi
+  # bash parts words at colons, as in imdb:test: what stands before the last colon is taken off again.
+  if [[ "$COMP_WORDBREAKS" == *:* && "$line" != *[[:space:]] ]]; then
+    line="${{line##*[[:space:]]}}"
+    if [[ "$line" == *:* && "$line" != -* ]]; then current="$line"; cut="${{line%:*}}:"; fi
+  fi
   for ((place = 1; place < COMP_CWORD; place++)); do
     case "${{COMP_WORDS[place]}}" in
       -*) ;;
@@ -72,15 +131,44 @@ _conoscope() {{
     "") words="{" ".join(one.name for one in commands)}"; options="--help --version" ;;
 {cases}
   esac
-  if [[ "$current" == -* ]]; then
+  if [[ "$current" == *:* && " $words " == *" bistro "* ]]; then words="$words {" ".join(_specs())}"; fi
+  if [[ "$current" != -* ]]; then
+    case "$command $previous" in
+{values}
+    esac
+  fi
+  if [[ "$values" == FILES ]]; then
+    COMPREPLY=($(compgen -f -- "$current"))
+  elif [[ -n "$values" ]]; then
+    COMPREPLY=($(compgen -W "${{values#VALUES}}" -- "$current"))
+  elif [[ "$current" == -* ]]; then
     COMPREPLY=($(compgen -W "$options" -- "$current"))
   elif [[ -z "$command" ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$current"))
   else
     COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
   fi
+  COMPREPLY=("${{COMPREPLY[@]#"$cut"}}")
 }}
-complete -o filenames -o bashdefault -F _conoscope conoscope"""
+complete -o filenames -F _conoscope conoscope"""
+
+
+def _specs() -> list[str]:
+    """Every corpus with each of its splits."""
+    from conoscope.corpora import CORPORA
+
+    return [f"{corpus}:{split}" for corpus, entry in CORPORA.items() for split in entry.splits]
+
+
+def _bash_values(one: Completed) -> str:
+    """The cases of the options of a command, those of equal values together."""
+    alike: dict[tuple[str, ...] | None, list[str]] = {}
+    for option, values in one.values.items():
+        alike.setdefault(values, []).append(f'"{one.name} {option}"')
+    return "\n".join(
+        f'      {" | ".join(options)}) values="{"FILES" if values is None else " ".join(("VALUES", *values))}" ;;'
+        for values, options in alike.items()
+    )
 
 
 def _zsh(commands: list[Completed]) -> str:

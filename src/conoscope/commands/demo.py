@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from conoscope.commands.base import Command
+from conoscope.commands.base import Command, left_in
 from conoscope.commands.option_types import seed
 from conoscope.commands.printing import plain
 from conoscope.common.errors import OutputError
@@ -95,5 +95,5 @@ COMMAND = Command(
     run=_run,
     loads_models=True,
     as_json=True,
-    resumes=True,
+    resumes=lambda args: left_in(Path(args.out), "conoscope.json", "training.json", "provenance.json"),
 )

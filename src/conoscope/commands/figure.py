@@ -1,11 +1,14 @@
 """`conoscope figure`: draw one figure."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from conoscope.commands.base import Command, Unused
 from conoscope.commands.option_types import positive
 from conoscope.common.errors import MeasureError
 from conoscope.common.terminal import doing, say
+from conoscope.common.textfiles import is_there
 
 
 def _options(command: ArgumentParser) -> None:
@@ -26,8 +29,14 @@ def _run(args: Namespace) -> None:
     if args.name == "positions":
         say(save(positions(args.count or 100, args.width or 50), args.out))
         return
+    from conoscope.figures import FIGURES
     from conoscope.reporting.gathering import drawings_of
 
+    if args.name not in FIGURES and is_there(Path(args.name), folder=True):
+        known = [name for name in args.results if name in FIGURES]
+        others = [name for name in args.results if name not in FIGURES]
+        typed = shlex.join(["conoscope", "figure", known[0] if known else "sim", args.name, *others, "-o", args.out])
+        raise MeasureError(f"{args.name} is a folder: the figure comes first, folders after it; type {typed}")
     doing(f"drawing {args.name}")
     chart, narrow = drawings_of(args.name, args.results)
     say(save(chart, args.out, narrow))

@@ -2,6 +2,7 @@
 
 import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from conoscope.commands.base import Command, Unused
@@ -16,6 +17,7 @@ from conoscope.commands.shared_options import (
     inference_options,
     pool_option,
 )
+from conoscope.common.textfiles import is_there
 
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of models' folders that tell nothing without the folder above."""
@@ -26,7 +28,7 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("corpus", nargs="?", metavar="CORPUS", help=f"{CORPUS}; leave it out to measure the weights alone")
     command.add_argument(
         "-m", "--measure", action="append", metavar="NAME",
-        help="a measure, such as sim or sim:mask=real; repeat for more; default all that apply",
+        help="a measure, such as sim or sim:mask=real; repeat for more, or sim,gates; default all that apply",
     )  # fmt: skip
     command.add_argument(
         "-o", "--out",
@@ -56,8 +58,15 @@ def _run(args: Namespace) -> None:
     corpus = None if args.corpus is None else corpus_from(args)
     options = Options(**fields_from(args, Options), progress=True)
     default = NumberedFolder(_default_folder(args))
-    result = measure(args.model, corpus, args.measure, options, default if args.out is None else args.out)
+    result = measure(args.model, corpus, named_measures(args.measure), options, default if args.out is None else args.out)
     print_result(result, args.out or default.path or default.base, args)
+
+
+def named_measures(given: Sequence[str] | None) -> list[str] | None:
+    """The measures asked for; `sim,gates` is two, and a comma before an option's name belongs to the options of one."""
+    if given is None:
+        return None
+    return [name for names in given for name in re.split(r",(?=[A-Za-z_]+(?:[:,]|$))", names)]
 
 
 def _default_folder(args: Namespace) -> Path:
@@ -68,6 +77,13 @@ def _default_folder(args: Namespace) -> Path:
     corpus = re.sub(r"\.(csv|tsv|jsonl?|parquet)(\.gz)?(?=:|$)", "", Path(args.corpus or "weights").name)
     shard = [] if args.shard == (1, 1) else ["{}-of-{}".format(*args.shard)]
     return Path("-".join(("conoscope", *(_safe(part) for part in (*named, corpus, *shard)))))
+
+
+def _left(args: Namespace) -> bool:
+    """Whether sums of a run that was stopped are in its folder, or in one of those that it takes without -o."""
+    default = _default_folder(args)
+    folders = default.parent.glob(f"{default.name}*") if args.out is None else [Path(args.out)]
+    return any(is_there(folder / "partial" / "provenance.json") for folder in folders)
 
 
 def _safe(name: str) -> str:
@@ -89,5 +105,5 @@ COMMAND = Command(
     unused=_unused,
     loads_models=True,
     as_json=True,
-    resumes=True,
+    resumes=_left,
 )

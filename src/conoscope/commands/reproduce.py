@@ -1,8 +1,9 @@
 """`conoscope reproduce`: run a published table or claim again."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
-from conoscope.commands.base import Command, Unused
+from conoscope.commands.base import Command, Unused, left_in
 from conoscope.commands.option_types import positive, rate
 from conoscope.commands.printing import plain
 from conoscope.commands.shared_options import data_dir_option, fields_from
@@ -82,7 +83,7 @@ COMMAND = Command(
     options=_options,
     run=_run,
     as_json=True,
-    resumes=True,
+    resumes=lambda args: left_in(Path(args.out or f"study-{args.name}"), "*.json"),
     unused=_unused,
     loads_models=True,
 )

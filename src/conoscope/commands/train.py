@@ -1,9 +1,10 @@
 """`conoscope train`: train a classifier, with one seed or several."""
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conoscope.commands.base import Command, Unused
+from conoscope.commands.base import Command, Unused, left_in
 from conoscope.commands.option_types import layers, positive, rate, seed, seeds, weight
 from conoscope.commands.printing import plain
 from conoscope.commands.shared_options import columns_from, data_options, fields_from
@@ -40,7 +41,10 @@ def _options(command: ArgumentParser) -> None:
         "--seed", type=seed, default=0, help="seed of the weights, the order of texts, and a generated or randomly split corpus"
     )
     command.add_argument("--seeds", type=seeds, metavar="A..B", help="one run for each seed, such as 0..4 or 0,2,5")
-    command.add_argument("--resume", action="store_true", help="changes nothing: the same command always resumes")
+    command.add_argument(
+        "--resume", action="store_true", help="not needed: the same command always goes on with a run that was stopped"
+    )
+    command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts of each split, to try something out")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda")
     command.add_argument("--precision", default="auto", help="auto (bfloat16 for checkpoints on a GPU), float32 or bfloat16")
     command.add_argument("--gradient-checkpointing", action="store_true", help="use less memory and more time")
@@ -95,13 +99,15 @@ def _penalty_options(command: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> None:
     from conoscope.corpora import splits_of
+    from conoscope.training.finished import text_counts
     from conoscope.training.seeds import train_seeds
     from conoscope.training.trainer import Training, train
 
     settings = Training(**fields_from(args, Training), progress=True)
 
     def splits(seed: int) -> "dict[str, Corpus]":
-        return splits_of(args.corpus, columns_from(args), seed, args.data_dir, args.validation)
+        found = splits_of(args.corpus, columns_from(args), seed, args.data_dir, args.validation)
+        return {name: split.first(args.limit) for name, split in found.items()}
 
     if args.seeds is not None:
         table = train_seeds(splits, args.out, settings, args.seeds)
@@ -111,12 +117,13 @@ def _run(args: Namespace) -> None:
             say(table.to_string(index=False))
         return
     trained = train(splits(args.seed), args.out, settings)
+    counts = text_counts(trained.folder)
     if args.json:
-        answer(plain({"folder": trained.folder, "epochs": trained.epochs, "scores": trained.scores}))
+        answer(plain({"folder": trained.folder, "epochs": trained.epochs, "scores": trained.scores, "texts": counts}))
         return
     for split, scores in trained.scores.items():
         parts = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
-        say(f"{split}: {', '.join(parts)}")
+        say(f"{split}: {', '.join(parts)}, {counts[split]} {'text' if counts[split] == 1 else 'texts'}")
     say(f"model written to {trained.folder} after {trained.epochs} epochs")
 
 
@@ -142,7 +149,7 @@ COMMAND = Command(
     options=_options,
     run=_run,
     as_json=True,
-    resumes=True,
+    resumes=lambda args: left_in(Path(args.out), "conoscope.json", "training.json"),
     unused=_unused,
     loads_models=True,
 )

@@ -4,6 +4,7 @@ ConoscopeError                 every error a user can cause; the command line pr
 ├── DataError                  a file of texts or word vectors is missing or cannot be read
 │   └── CorpusError            a corpus, split, column, row or label is missing or cannot be used
 ├── ModelError                 a model cannot be loaded, is broken, or has other labels than the corpus
+│   ├── LabelsDifferError      a corpus has labels that the model does not have
 │   ├── CaptureError           a model's attention cannot be captured, or it lacks the requested site
 │   └── OverflowedError        a model computes NaN, infinity or numbers too large to multiply
 ├── MeasureError               an unknown measure, map or option, or a measure without data
@@ -39,6 +40,10 @@ class CorpusError(DataError):
 
 class ModelError(ConoscopeError):
     """A model cannot be loaded, is broken, or has other labels than the corpus."""
+
+
+class LabelsDifferError(ModelError):
+    """A corpus has labels that the model does not have."""
 
 
 class CaptureError(ModelError):
@@ -89,6 +94,11 @@ def _without_middle(text: str, longest: int) -> str:
 
 def one_of(known: Iterable[object]) -> str:
     """The names in `known`, sorted and joined, for a one-line message; long names and long lists are cut."""
-    names = sorted(" ".join(str(name).split()) for name in known)
+    return listed(sorted(" ".join(str(name).split()) for name in known))
+
+
+def listed(known: Iterable[object]) -> str:
+    """The names in `known`, in their order and joined, for a one-line message; long names and long lists are cut."""
+    names = [" ".join(str(name).split()) for name in known]
     shown = [name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in names[:MOST]]
     return ", ".join(shown if len(names) <= MOST else [*shown, f"… ({len(names)} in all)"])

@@ -15,7 +15,7 @@ from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
 from conoscope.corpora.cutting import TENTH, side
 from conoscope.corpora.entry import CorpusRequest, Entry
-from conoscope.corpora.files import Columns, is_file, read_file
+from conoscope.corpora.files import Columns, is_file, read_file, with_label_names
 from conoscope.corpora.folders import file_of, in_folder, split_files
 from conoscope.corpora.given import corpus_of_given
 
@@ -89,7 +89,7 @@ def load_corpus(
     if is_file(spec):
         return read_file(Path(spec), columns or Columns())
     entry, request = parse_spec(spec, columns, seed, data_dir)
-    return entry.corpus(request if request.split else replace(request, split="test"))
+    return _split(entry, request, request.split or "test")
 
 
 def corpus_of(texts: Texts, columns: Columns | None = None) -> Corpus:
@@ -99,9 +99,9 @@ def corpus_of(texts: Texts, columns: Columns | None = None) -> Corpus:
     names neither is a CorpusError. `columns` are those of a file, of dictionaries, of a DataFrame or of a data set.
     """
     if isinstance(texts, Corpus):
-        if columns not in (None, Columns()):
+        if columns is not None and replace(columns, label_names=()) != Columns():
             raise CorpusError(f"{texts} is read already; give its columns to load_corpus, or leave them out")
-        return texts
+        return texts if columns is None else with_label_names(texts, columns.label_names)
     if isinstance(texts, str) and is_text(texts):
         return corpus_of_given([texts], columns or Columns())
     if isinstance(texts, str):
@@ -160,7 +160,7 @@ def parse_spec(
     """Parse a spec, `name:split:option=value,option=value`, into a corpus entry and a request."""
     seed = within("seed", seed, SEED)
     known, name, rest = _named(spec)
-    if columns not in (None, Columns()) and known != "hub":
+    if columns is not None and replace(columns, label_names=()) != Columns() and known != "hub":
         raise CorpusError(f"{name} has columns of its own; leave --text, --pair, --label and --rationale out")
     split = rest.pop(0) if rest and "=" not in rest[0] else ""
     options: dict[str, str] = {}
@@ -171,6 +171,12 @@ def parse_spec(
         options[key] = value
     folder = None if data_dir is None else Path(data_dir)
     return CORPORA[known], CorpusRequest(name, split, seed, options, folder, columns or Columns(), CORPORA[known].choices)
+
+
+def _split(entry: Entry, request: CorpusRequest, split: str) -> Corpus:
+    """One split of a corpus, its labels called as asked; a data set of the Hub has named its own already."""
+    corpus = entry.corpus(replace(request, split=split))
+    return corpus if entry is CORPORA["hub"] else with_label_names(corpus, request.columns.label_names)
 
 
 def _named(spec: str) -> tuple[str, str, list[str]]:
@@ -202,7 +208,7 @@ def every_split(
     failed: dict[str, CorpusError] = {}
     for split in [request.split] if request.split else entry.splits or hub.split_names(request):
         try:
-            found[split] = entry.corpus(replace(request, split=split))
+            found[split] = _split(entry, request, split)
         except CorpusError as error:
             failed[split] = error
     if not found:
@@ -246,7 +252,7 @@ def _splits(spec: str, columns: Columns | None, seed: int, data_dir: str | Path 
     names = entry.splits or hub.split_names(request)
     if "train" not in names:
         raise CorpusError(f"{spec} has no split to train on; it has {one_of(names)}")
-    found = {name: entry.corpus(replace(request, split=name)) for name in names if name in ("train", "test", *VALIDATION)}
+    found = {name: _split(entry, request, name) for name in names if name in ("train", "test", *VALIDATION)}
     if "test" in found and not entry.splits and next((e.label for e in found["test"]), None) is None:
         del found["test"]  # data sets of the Hub may withhold the labels of their test split
     return found

@@ -20,6 +20,8 @@ from conoscope.corpora.word_vectors import load_vectors
 
 SAMPLES, CLASSES = 3, 20
 """How many samples are shown by default: at least, and at most where there are many classes."""
+MANY, SHOWN = 200, 10
+"""How many labels are all shown at most, and how many of more."""
 
 
 @dataclass
@@ -77,7 +79,8 @@ def describe(corpus: Corpus, samples: int | None = None, progress: bool = False)
     Classes take turns, so that `samples` (by default one of each class, at least SAMPLES, at most CLASSES) show each.
     """
     described = Description(corpus)
-    samples = max(SAMPLES, min(len(corpus.labels), CLASSES)) if samples is None else samples
+    if samples is None:
+        samples = SAMPLES if _are_texts(len(corpus.labels), corpus.size) else max(SAMPLES, min(len(corpus.labels), CLASSES))
     sampled: dict[str | None, list[tuple[int, int, Example]]] = {label: [] for label in (*corpus.labels, None)}
     with Progress(corpus.size, progress, "read") as bar:
         for number, example in enumerate(corpus.read(described.notes)):
@@ -203,9 +206,17 @@ def _balance(described: Sequence[Description]) -> str:
     columns = {
         _name(one): [f"{one.labels[label]} ({one.labels[label] / one.examples:.1%})" for label in labels] for one in described
     }
-    return (
-        pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns}).to_string(index=False) if labels else ""
-    )
+    shown = pd.DataFrame({"label": [cut(printable(label)) for label in labels], **columns})
+    alike = _are_texts(len(labels), sum(one.labels.total() for one in described))
+    if len(labels) <= MANY and not alike:
+        return shown.to_string(index=False) if labels else ""
+    looks = "; they look like texts or numbers of rows: name the column of classes with --label" if alike else ""
+    return f"{shown[:SHOWN].to_string(index=False)}\n… {len(labels)} labels in all{looks}"
+
+
+def _are_texts(labels: int, examples: int | None) -> bool:
+    """Whether there are so many labels, for so many examples, that they are no classes."""
+    return examples is not None and labels > CLASSES and 2 * labels > examples
 
 
 def _record(one: Description) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from conoscope.common.errors import CorpusError, one_of
+from conoscope.common.errors import CorpusError, listed, one_of
 from conoscope.common.keywords import nearest
 from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
@@ -19,7 +19,7 @@ HOW = "choose with --text, --pair, --label, --rationale (in Python text=, label=
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns; in a CSV or TSV file without a header, their numbers from 0 on.
+    """Names of the columns; in a CSV or TSV file without a header, their numbers from 0 on (0 or "0").
 
     A label column of None means `label` if any row of the file has it, else no labels. `label_names`: what to call the labels, in
     their order ("bad", "good"), or by label ("0=bad", "1=good").
@@ -31,13 +31,18 @@ class Columns:
     rationale: str | None = None
     label_names: tuple[str, ...] = field(default=(), repr=False)
 
+    def __post_init__(self) -> None:
+        for name in ("text", "label", "pair", "rationale"):
+            if type(place := getattr(self, name)) is int:
+                object.__setattr__(self, name, str(place))
+
     def within(self, columns: Iterable[str], where: str, how: str = HOW) -> "Columns":
         """The same with the label column resolved; CorpusError, which says `how` columns are chosen, if one is missing."""
         names = list(columns)
         resolved = replace(self, label=self.label or ("label" if "label" in names else None))
         for column in filter(None, (resolved.text, resolved.label, resolved.pair, resolved.rationale)):
             if column not in names:
-                raise CorpusError(f"{where} has no column {column!r}{nearest(column, names)}; it has {one_of(names)}; {how}")
+                raise CorpusError(f"{where} has no column {column!r}{nearest(column, names)}; it has {listed(names)}; {how}")
         return resolved
 
 

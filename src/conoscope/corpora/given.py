@@ -23,9 +23,8 @@ def corpus_of_given(texts: Any, columns: Columns) -> Corpus:
     if isinstance(texts, Mapping):
         return _of_rows(_rows_of_mapping(texts, columns), columns)
     if hasattr(texts, "columns") and hasattr(texts, "to_dict"):  # a DataFrame of pandas
-        return _of_rows(
-            texts.astype(object).where(texts.notna(), None).to_dict("records"), columns, list(map(str, texts.columns))
-        )
+        texts = texts.rename(columns=str)
+        return _of_rows(texts.astype(object).where(texts.notna(), None).to_dict("records"), columns, list(texts.columns))
     if hasattr(texts, "iter_rows") and hasattr(texts, "columns"):  # a DataFrame of polars
         return _of_rows(list(texts.iter_rows(named=True)), columns, list(texts.columns))
     if hasattr(texts, "column_names") and hasattr(texts, "__iter__"):

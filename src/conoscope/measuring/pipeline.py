@@ -18,7 +18,7 @@ from conoscope.capture.loading import LoadedModel, ModelSource, load_model
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import HeadWeights
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
-from conoscope.common.errors import CaptureError, CorpusError, MeasureError, OutputError, one_of
+from conoscope.common.errors import CaptureError, CorpusError, LabelsDifferError, MeasureError, OutputError, one_of
 from conoscope.common.keywords import names_in, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
@@ -96,7 +96,7 @@ def measure(
     doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
     loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
     doing("beginning to measure")
-    batcher = loaded.batcher(texts, chosen.max_length, _annotations(loaded, chosen))
+    batcher = _batcher(loaded, texts, chosen)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = {**_provenance(loaded, texts, batcher, requests, chosen), "every": not measures}
     if corpus is not None:
@@ -122,6 +122,14 @@ def merge(folders: Iterable[str | Path]) -> Result:
     if not results:
         raise OutputError("nothing to merge; give the folders that conoscope measure --shard wrote")
     return reduce(add, results)
+
+
+def _batcher(loaded: LoadedModel, texts: Corpus, options: Options) -> Batcher:
+    """A Batcher of these texts; an error about labels says how to do without them."""
+    try:
+        return loaded.batcher(texts, options.max_length, _annotations(loaded, options))
+    except LabelsDifferError as error:
+        raise LabelsDifferError(f"{error}, or measure with --no-labels (in Python labels=False)") from error
 
 
 def _annotations(loaded: LoadedModel, options: Options) -> TokenAnnotations:

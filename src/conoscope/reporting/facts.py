@@ -39,6 +39,15 @@ def screen_facts(provenance: Mapping[str, Any], tables: Mapping[str, "pd.DataFra
     }
 
 
+def screen_counts(provenance: Mapping[str, Any], tables: Mapping[str, "pd.DataFrame"]) -> dict[str, float | int | None]:
+    """The same as numbers: accuracy, of how many texts, the share of the largest class, texts that were cut; known ones alone."""
+    seen = provenance.get("seen") or {}
+    found: dict[str, float | int | None] = {}
+    if (accuracy := accuracy_of(seen, tables)) is not None:
+        found |= {"accuracy": accuracy.right, "accuracy_n": accuracy.n, "largest_class": accuracy.largest}
+    return found | ({"texts_cut": seen["truncated"]} if cut_texts(provenance) else {})
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """The share of texts that the model gets right, of how many, and the share of the largest class among them."""

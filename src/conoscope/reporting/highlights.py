@@ -3,12 +3,12 @@
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
-from conoscope.reporting.facts import run_facts, screen_facts
+from conoscope.reporting.facts import run_facts, screen_counts, screen_facts
 from conoscope.reporting.findings import find
 from conoscope.results.store import measured
 
@@ -62,12 +62,21 @@ class Highlights:
     facts: Mapping[str, str]
     findings: Sequence[str]
     numbers: Sequence[KeyNumber]
+    counts: Mapping[str, float | int | None] = field(default_factory=dict)
+    """Accuracy and cut texts as numbers, for JSON."""
 
     def record(self) -> dict[str, Any]:
         """The same as a mapping, for JSON."""
         numbers = [{"table": one.table, **one.keys, "value_by_layer": dict(one.layers)} for one in self.numbers]
         facts = {name.lower().replace(" ", "_"): fact for name, fact in self.facts.items()}
-        return {"measured": self.measured, **facts, "findings": list(self.findings), "key_numbers": numbers}
+        return {
+            "measured": self.measured,
+            **facts,
+            **self.counts,
+            "facts": facts,
+            "findings": list(self.findings),
+            "key_numbers": numbers,
+        }
 
     def __str__(self) -> str:
         width = min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
@@ -101,7 +110,7 @@ def highlights(tables: "Mapping[str, pd.DataFrame]", provenance: Mapping[str, An
     runs = pd.DataFrame([{**run_facts(provenance), "run": ""}])
     findings = [found.text.replace("`", "") for found in find({**tables, "runs": runs})]
     facts = {name: fact for name, fact in screen_facts(provenance, tables).items() if fact}
-    return Highlights(measured(provenance), facts, findings, key_numbers(tables))
+    return Highlights(measured(provenance), facts, findings, key_numbers(tables), screen_counts(provenance, tables))
 
 
 def key_numbers(tables: "Mapping[str, pd.DataFrame]") -> list[KeyNumber]:

@@ -62,6 +62,15 @@ class Encoded(Dataset[dict[str, Any]]):
         return self.rows[index]
 
 
+def missing_classes(splits: Mapping[str, Encoded], labels: Sequence[str]) -> Iterator[str]:
+    """A line for each split that has no text of some class."""
+    for name, encoded in splits.items():
+        there = {row["labels"] for row in encoded.rows}
+        if missing := [label for number, label in enumerate(labels) if number not in there]:
+            cannot = "learned" if name == "train" else "scored"
+            yield f"none of the {len(encoded)} texts of {name} has the label {one_of(missing)}, which cannot be {cannot} there"
+
+
 def labelled(corpus: Corpus) -> list[Example]:
     """The examples that have a label."""
     return [example for example in corpus if example.label is not None]

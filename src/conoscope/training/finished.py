@@ -13,6 +13,15 @@ from conoscope.training.resuming import differ, identity, of_data
 from conoscope.training.settings import Training
 
 
+def text_counts(folder: Path) -> dict[str, int]:
+    """How many texts each split of the finished run in a folder has."""
+    try:
+        corpora = json.loads((folder / "training.json").read_text(encoding="utf-8"))["corpora"]
+        return {name: int(corpus["examples"]) for name, corpus in corpora.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OutputError(f"{folder / 'training.json'} cannot be read: {error}; remove the folder to train again") from error
+
+
 def finished(folder: Path, settings: Training, splits: Mapping[str, Corpus]) -> tuple[int, dict[str, dict[str, Any]]] | None:
     """The epochs and scores of the finished run in a folder; None if there is none.
 

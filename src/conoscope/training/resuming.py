@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from conoscope.common.errors import OutputError, one_of
+from conoscope.common.errors import OutputError, listed, one_of
 from conoscope.common.writing import write_text
 from conoscope.training.settings import Training
 
@@ -15,6 +15,8 @@ WHOLE = ("trainer_state.json", "model.safetensors", "optimizer.pt", "rng_state.p
 """The files of a complete checkpoint."""
 FREE = ("resume", "progress", "report_to", "device")
 """Settings that do not determine the weights."""
+FIELDS = tuple(field.name for field in fields(Training))
+"""What is told with its values where it differs; of data there are only hashes."""
 
 
 def identity(chosen: Training) -> dict[str, Any]:
@@ -48,9 +50,15 @@ def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> Non
     known = {**identity(Training()), **before}
     changed = [key for key, value in now.items() if known.get(key) != value]
     if changed:
+        values = listed(f"{key} {_shown(known[key])} then, {_shown(now[key])} now" for key in changed if key in FIELDS)
         raise OutputError(
             f"{where} was trained with another {one_of(changed)}; give the same settings and data to go on, or -o a new folder"
+            + (f" ({values})" if values else "")
         )
+
+
+def _shown(value: Any) -> str:
+    return "default" if value is None else str(value)
 
 
 def _read(record: Path) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from conoscope.common.writing import make_folder, move_into, refuse_unspelt, wri
 from conoscope.corpora import Corpus, Texts, corpus_of
 from conoscope.training.attention_weights import BACKEND
 from conoscope.training.building import build
-from conoscope.training.encoding import Collator, Encoded
+from conoscope.training.encoding import Collator, Encoded, missing_classes
 from conoscope.training.epoch_progress import EpochProgress
 from conoscope.training.finished import finished
 from conoscope.training.memo import Memo
@@ -93,6 +93,8 @@ def train(
         if chosen.progress and chosen.checkpoint and (note := padding_note(str(chosen.checkpoint), model)):
             complain(note)
         data = _encoded(corpora, tokenizer, chosen, memo)
+        for note in missing_classes(data, learned.labels) if chosen.progress else ():
+            complain(note)
         digests = of_data({name: rows.digest for name, rows in data.items()})
         same_run(checkpoints, {**identity(chosen), "model": LoadedModel(model, tokenizer, "").digest(), **digests})
         trainer = _trainer((model, tokenizer), data, checkpoints, chosen, callbacks)
