@@ -149,8 +149,8 @@ def described(provenance: Mapping[str, Any]) -> str:
 
 
 def vector_read(provenance: Mapping[str, Any]) -> str | None:
-    """The analysed vector whoever chose it, the same for what a classifier reads at [CLS] and for a first token [CLS]; None if the
-    results do not record it."""
+    """The analysed vector, whoever chose it: the same for what a classifier reads at [CLS] and for a first token [CLS]; None if
+    the results do not record it."""
     pool = _recorded(provenance)
     return None if pool is None else pool.get("token") or _phrase(pool)
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from conoscope.capture.loading import ModelSource, load_model
 from conoscope.common.errors import CorpusError, ModelError
-from conoscope.common.keywords import with_keywords
+from conoscope.common.keywords import options_from, with_keywords
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
 from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
@@ -38,7 +38,7 @@ def faithfulness(
 ) -> Evaluation:
     """How far the predicted class's probability falls without a map's top words (comprehensiveness), and with those alone
     (sufficiency). Keywords are the fields of Explaining and Erasing, and text, label, pair and rationale, the columns."""
-    given = options or Explaining(), erasing or Erasing(), Columns()
+    given = options_from(Explaining, options), options_from(Erasing, erasing), Columns()
     options, erasing, columns = with_keywords("faithfulness", keywords, *given)
     texts = corpus_of(corpus, columns)
     loaded = load_model(model, device=options.device, dtype=options.dtype)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from conoscope.capture.loading import ModelSource, is_model, load_model
 from conoscope.common.errors import CorpusError
-from conoscope.common.keywords import with_keywords
+from conoscope.common.keywords import options_from, with_keywords
 from conoscope.corpora import Columns, Corpus, Example, Notes, Texts, corpus_of, names_texts
 from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated
@@ -41,7 +41,7 @@ def plausibility(
     >>> plausibility("hatexplain:test", scores=["scores.jsonl"])
     """
     source, first = _in_order(model, corpus)
-    given = options or Explaining(), judging or Judging(), Columns()
+    given = options_from(Explaining, options), options_from(Judging, judging), Columns()
     options, judging, columns = with_keywords("plausibility", keywords, *given)
     texts = corpus_of(first, columns)
     loaded = None if source is None else load_model(source, device=options.device, dtype=options.dtype)

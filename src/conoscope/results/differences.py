@@ -29,9 +29,9 @@ SHOWN = 8
 
 
 class Differences(Mapping[str, Any]):
-    """The other result minus the one, as in after minus before: `differences["sim"]` has the columns value, other_value, difference
-    (other_value minus value), low, high, n, other_n and interval, which says how low and high were made. `findings` names a few
-    of the largest in sentences.
+    """The other result minus the one, as in after minus before: `differences["sim"]` has the columns value, other_value,
+    difference (other_value minus value), low, high, n, other_n and interval, which says how low and high were made. `findings`
+    tells a few of the largest in sentences.
 
     `paired`: of the same examples in both. `unpaired`: from both standard deviations, as of different texts; where both models
     agree text by text it is too wide. `none`: the value is not a mean of items. Only rows that both results have are compared,
@@ -108,7 +108,7 @@ class Differences(Mapping[str, Any]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def plot(self, name: str) -> Any:
+    def plot(self, name: str | None = None) -> Any:
         """A figure of both results, as an Altair chart."""
         from conoscope.results.result import notebook
 
@@ -124,11 +124,10 @@ class Differences(Mapping[str, Any]):
     def __repr__(self) -> str:
         """Both runs and the tables that are compared, in one line."""
         one, other = (measured(result.provenance) for result in self._both)
-        first, second = self.names or (one, other)
-        told = f" ({first} is {one}, {second} is {other})" if self.names else ""
+        first, second = self.names or ("this", "other")
         note = "" if self.vectors is None else f"; {self.vectors}"
         tables = f"{len(self)} tables, {', '.join(self.tables[:SHOWN])}"
-        return printable(f"<Differences, {second} minus {first}{told}: {tables}{note}>")
+        return printable(f"<Differences {second} minus {first}; {first}: {one}; {second}: {other}; {tables}{note}>")
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""

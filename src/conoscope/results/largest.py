@@ -15,20 +15,23 @@ MOST = 5
 """How many differences have a sentence, each of another table."""
 MISSED = 0.05
 """The share of 95 % intervals that leave out 0 where nothing differs."""
+ROUNDING = 1e-5
+"""Up to which share of the values a difference may be one of rounding."""
 DECIMALS = 3
 NUMBERS = ("value", "other_value", "difference", "low", "high", "n", "other_n", "interval")
 
 
 def largest(differences: "Differences") -> list[str]:
     """First how many numbers were compared and how many intervals leave out 0; then of at most five tables the row that lies
-    furthest from 0 in half-widths of its interval, the furthest first."""
+    furthest from 0 in widths of its interval, the furthest first."""
     names, firsts, compared, apart = differences.names or ("this", "the other"), [], 0, 0
     for name in differences:
         rows = _with_intervals(differences[name])
-        beyond = rows[(rows["low"] > 0) | (rows["high"] < 0)]
+        rounding = ROUNDING * (rows["value"].abs() + rows["other_value"].abs())
+        beyond = rows[((rows["low"] > rounding) | (rows["high"] < -rounding)) & (rows["low"] < rows["high"])]
         compared, apart = compared + len(rows), apart + len(beyond)
         if len(beyond):
-            far = (beyond["difference"] / (beyond["high"] - beyond["difference"]).clip(lower=0)).abs()
+            far = (beyond["difference"] / (beyond["high"] - beyond["low"])).abs()
             place = far.to_numpy().argmax()
             firsts.append((float(far.iloc[place]), name, beyond.iloc[place]))
     firsts.sort(key=lambda each: -each[0])

@@ -99,7 +99,7 @@ class Result(Mapping[str, Any]):
         found: list[str] = notebook().findings_of(self.tables, self.provenance)
         return found
 
-    def plot(self, name: str) -> Any:
+    def plot(self, name: str | None = None) -> Any:
         """A figure as an Altair chart, by its name or that of a table; MeasureError if there is nothing to draw it from."""
         return notebook().chart_of(name, [self])
 
