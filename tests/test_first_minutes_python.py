@@ -195,6 +195,13 @@ def test_a_model_is_trained_on_texts_in_any_form(tmp_path: Path) -> None:
         cs.train({"test": pairs}, tmp_path / "x")
 
 
+def test_training_draws_no_bars_of_transformers(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    few = cs.load_corpus("bistro:train").first(16)
+    capfd.readouterr()
+    cs.train(few, tmp_path / "tuned", checkpoint=model, epochs=1, device="cpu")
+    assert "%|" not in capfd.readouterr().err
+
+
 def test_a_corpus_is_trained_on_by_its_name() -> None:
     found = splits_to_train("bistro", cs.Columns(), 0, None)
     assert list(found) == ["train", "validation", "test"]
@@ -341,6 +348,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "plausibility": (lambda m: cs.plausibility(m, "bistro:test", normalise="none"), r"did you mean 'normalize'\?"),
     "plausibility without texts": (lambda m: cs.plausibility(m), "none are given"),
     "faithfulness": (lambda m: cs.faithfulness(m, TWO, erasing_way=1), "faithfulness has no option 'erasing_way'"),
+    "faithfulness of texts first": (lambda m: cs.faithfulness(TWO, m), "models come first, texts last"),
     "trace": (lambda m: cs.trace(m, TWO), "trace takes one text, and texts has more"),
     "trace kind": (lambda m: cs.trace(m, "a b", "nmpy"), r"did you mean 'numpy'\?"),
 }

@@ -59,14 +59,17 @@ def from_pretrained(
 
 
 @contextmanager
-def without_bars() -> Iterator[None]:
-    """Context manager in which transformers shows no bars; they are as before afterwards."""
-    shown = logging.is_progress_bar_enabled()
+def without_bars(messages: bool = True) -> Iterator[None]:
+    """Context manager in which transformers shows no bars, and no `messages` if False; all is as before afterwards."""
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     if shown:
         logging.disable_progress_bar()
+    if not messages:
+        logging.set_verbosity(logging.CRITICAL)
     try:
         yield
     finally:
+        logging.set_verbosity(level)
         if shown:
             logging.enable_progress_bar()
 

@@ -27,7 +27,7 @@ def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
         plain = {"problem_type": "single_label_classification", "output_hidden_states": False, "output_attentions": False}
         config.update({"num_labels": len(labels), **names, **plain})
         options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
-        with without_bars():
+        with without_bars(messages=False):  # they tell that the head is new
             module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **options)
         tokenizer = load_tokenizer(name)
     except Exception as error:  # foreign files can fail to load in any way

@@ -28,6 +28,7 @@ from transformers import (
 
 from conoscope.capture.class_token import reading_of
 from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.pretrained import without_bars
 from conoscope.common.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
 from conoscope.common.keywords import options_from, with_keywords
 from conoscope.common.terminal import complain, doing
@@ -94,7 +95,7 @@ def train(
         if chosen.progress:
             complain(f"{out} holds this very run, finished before; to train once more, give -o a new folder")
         return Trained(Path(out), *done)
-    with _checkpoints(Path(out)) as checkpoints:
+    with _checkpoints(Path(out)) as checkpoints, without_bars():
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen, memo)
         _refuse_unpenalisable(model, chosen)
