@@ -1,8 +1,11 @@
 """The first minutes from Python: what users of pandas, scikit-learn and transformers type first, each line as typed."""
 
+import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from conoscope.explaining import Judging
 from conoscope.explaining.records import Explanations
 from conoscope.models.family import SelfAttentionForSequenceClassification
 from conoscope.results.differences import NO_MEAN, NOT_KEPT, OTHER_TEXTS
+from conoscope.training.splits import splits_to_train
 
 HOSTILE = "</span><script>alert(1)</script>\u202e"
 TWO = ["the soup was good", "a cold and bitter soup"]
@@ -144,6 +148,80 @@ def test_numbers_of_labels_get_the_names_that_the_model_has(pure: cs.LoadedModel
     assert found.provenance["seen"]["labelled"] == 2
 
 
+@pytest.mark.parametrize("names", [{0: "negative", 1: "positive"}, {"1": "positive", "0": "negative"}, "negative, positive",
+                                   "1=positive,0=negative", ["negative", "positive"]])  # fmt: skip
+def test_names_of_labels_are_taken_in_any_form(names: Any) -> None:
+    corpus = cs.load_corpus(FRAME, text="review", label="stars", label_names=names)
+    assert [example.label for example in corpus] == ["positive", "negative"]
+    assert cs.load_corpus([*zip(TWO, (1, 0), strict=True)], label_names=names).labels == ("negative", "positive")
+
+
+def test_options_are_taken_as_a_dictionary_and_stay_dataclasses(pure: cs.LoadedModel) -> None:
+    assert cs.measure(pure, "bistro:test", "sim", options={"limit": 3}).provenance["seen"]["examples"] == 3
+    assert len([*cs.explain(pure, "bistro:test", "attention", {"limit": 2})]) == 2
+    assert replace(cs.Options(limit=3), limit=4) == cs.Options(limit=4)
+    assert "limit" in inspect.signature(cs.Options).parameters
+    with pytest.raises(TypeError):
+        cs.Options(*range(99))
+
+
+def test_a_layer_that_a_trace_lacks_is_a_key_that_it_lacks(pure: cs.LoadedModel) -> None:
+    with pytest.raises(KeyError, match="layers count from 1"):
+        cs.trace(pure, "a b")["weights"][0]
+
+
+TINY = {"epochs": 1, "layers": 1, "width": 8, "progress": False}
+
+
+def test_a_model_is_trained_on_texts_in_any_form(tmp_path: Path) -> None:
+    few = [*cs.load_corpus("bistro:train").first(40)]
+    pairs = [(example.text, example.label) for example in few]
+    (tmp_path / "r").mkdir()
+    for split in ("train", "test"):
+        pd.DataFrame(pairs, columns=["review", "stars"]).to_csv(tmp_path / "r" / f"{split}.csv", index=False)
+    columns = {"text": "review", "label": "stars"}
+    forms: list[tuple[Any, dict[str, Any], set[str]]] = [
+        (pairs, {}, {"validation"}),
+        (tmp_path / "r" / "train.csv", columns, {"validation"}),
+        (tmp_path / "r", columns, {"validation", "test"}),
+        (pd.DataFrame(pairs, columns=["review", "stars"]), {**columns, "validation": cs.Corpus.of(few[:8])}, {"validation"}),
+        ({"train": pairs, "validation": pairs[:8], "later": pairs[8:16]}, {}, {"validation", "later"}),
+    ]
+    for number, (texts, more, splits) in enumerate(forms):
+        trained = cs.train(texts, tmp_path / str(number), **TINY, **more)
+        assert set(trained.scores) == splits, number
+        assert cs.load_model(trained.folder).module.config.num_hidden_layers == 1
+    with pytest.raises(CorpusError, match="no split 'train' to train with; there is test"):
+        cs.train({"test": pairs}, tmp_path / "x")
+
+
+def test_training_draws_no_bars_of_transformers(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    few = cs.load_corpus("bistro:train").first(16)
+    capfd.readouterr()
+    cs.train(few, tmp_path / "tuned", checkpoint=model, epochs=1, device="cpu")
+    assert "%|" not in capfd.readouterr().err
+
+
+def test_a_corpus_is_trained_on_by_its_name() -> None:
+    found = splits_to_train("bistro", cs.Columns(), 0, None)
+    assert list(found) == ["train", "validation", "test"]
+    assert [found["train"].name, found["validation"].split] == ["bistro", "validation"]
+
+
+def test_loading_a_model_draws_no_bars(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from transformers.utils import logging
+
+    before = logging.is_progress_bar_enabled()
+    logging.enable_progress_bar()
+    try:
+        cs.load_model(model)
+        assert logging.is_progress_bar_enabled()
+    finally:
+        if not before:
+            logging.disable_progress_bar()
+    assert "Loading" not in capfd.readouterr().err
+
+
 def test_texts_of_a_program_become_a_corpus() -> None:
     corpus = cs.load_corpus(FRAME, text="review", label="stars")
     assert [example.label for example in corpus] == ["1", "0"]
@@ -223,7 +301,38 @@ def test_options_are_keywords_and_measures_one_string_or_a_list(pure: cs.LoadedM
 
 
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "texts first": (lambda m: cs.measure(TWO, m), "a LoadedModel is no text and holds none; models come first, texts last"),
+    "texts first": (lambda m: cs.measure(TWO, m), "models come first, texts last: measure\\(model, texts\\)"),
+    "texts and a folder": (lambda m: cs.measure(TWO, "runs/ft"), "models come first, texts last"),
+    "three texts and a folder": (lambda m: cs.measure([*TWO, "soup"], "runs/ft"), "models come first, texts last"),
+    "a corpus and a folder": (lambda m: cs.measure("bistro:test", "runs/ft"), "models come first, texts last"),
+    "a frame and a model": (lambda m: cs.explain(FRAME, m), r"models come first, texts last: explain\(model, texts\)"),
+    "a tokenizer": (
+        lambda m: cs.measure(m.module, m.tokenizer, TWO),
+        r"as \(model, tokenizer\): measure\(\(model,",
+    ),
+    "labels": (
+        lambda m: cs.measure(m, TWO, ["positive", "negative"]),
+        r"no measure; .* list\(zip\(texts, labels\)\)",
+    ),
+    "numbers of labels": (lambda m: cs.measure(m, TWO, [1, 0]), r"1 is no measure; labels are given with their texts"),
+    "a number": (lambda m: cs.measure(m, TWO, 3), "3 is no name of a measure"),
+    "one wrong measure of one text": (lambda m: cs.measure(m, ["a b"], ["smi"]), r"no measure 'smi' \(did you mean 'sim'\?\)"),
+    "Options": (lambda m: cs.Options(limt=3), r"Options has no 'limt' \(did you mean 'limit'\?\)"),
+    "Training": (lambda m: cs.Training(epoch=1), r"Training has no 'epoch' \(did you mean 'epochs'\?\)"),
+    "Columns": (lambda m: cs.Columns(txt="a"), r"Columns has no 'txt' \(did you mean 'text'\?\)"),
+    "options as a dictionary": (lambda m: cs.measure(m, TWO, options={"limt": 3}), r"did you mean 'limit'\?"),
+    "options as a number": (lambda m: cs.measure(m, TWO, "sim", 3), "options of type int are no Options; give Options"),
+    "train": (lambda m: cs.train("bistro", "runs/x", epoch=1), r"train has no option 'epoch' \(did you mean 'epochs'\?\)"),
+    "map": (lambda m: cs.explain(m, "a b", map="gradient"), "no option 'map'; the name is maps"),
+    "a map that was not made": (
+        lambda m: cs.explain(m, "a b")["grad"],
+        r"'grad' was not made \(did you mean 'gradient'\?\); made: attention, norms, rollout; ask for others",
+    ),
+    "a map of several": (lambda m: cs.explain(m, TWO)["attention"], r"explained\[0\]\['attention'\]"),
+    "layer 0": (lambda m: cs.trace(m, "a b")["weights"][0], "no layer 0 of weights: layers count from 1; there are 1 to 3"),
+    "plot": (lambda m: cs.measure(m, TWO, "sim").plot(), r"plot needs the name of a figure, as in plot\('sim'\)"),
+    "label names": (lambda m: cs.Columns(label_names=3), r"label_names=3 is not such as \('bad', 'good'\)"),
+    "label names in two forms": (lambda m: cs.Columns(label_names="0=bad,good"), "is not such as"),
     "an option": (lambda m: cs.measure(m, TWO, "sim:mask=reel"), r"no option 'mask=reel' \(did you mean 'real'\?\)"),
     "measures": (lambda m: cs.measure(m, TWO, "smi"), r"no measure 'smi' \(did you mean 'sim'\?\)"),
     "limt": (lambda m: cs.measure(m, TWO, limt=3), r"measure has no option 'limt' \(did you mean 'limit'\?\)"),
@@ -239,6 +348,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "plausibility": (lambda m: cs.plausibility(m, "bistro:test", normalise="none"), r"did you mean 'normalize'\?"),
     "plausibility without texts": (lambda m: cs.plausibility(m), "none are given"),
     "faithfulness": (lambda m: cs.faithfulness(m, TWO, erasing_way=1), "faithfulness has no option 'erasing_way'"),
+    "faithfulness of texts first": (lambda m: cs.faithfulness(TWO, m), "models come first, texts last"),
     "trace": (lambda m: cs.trace(m, TWO), "trace takes one text, and texts has more"),
     "trace kind": (lambda m: cs.trace(m, "a b", "nmpy"), r"did you mean 'numpy'\?"),
 }
@@ -303,7 +413,7 @@ def test_differences_are_numbers_with_intervals_that_say_how_they_were_made(resu
     differences = result.compare(of_other)
     sim = differences["sim"]
     assert list(sim)[-8:] == ["value", "other_value", "difference", "low", "high", "n", "other_n", "interval"]
-    assert np.allclose(sim["difference"], sim["value"] - sim["other_value"])
+    assert np.allclose(sim["difference"], sim["other_value"] - sim["value"])
     assert set(sim["interval"]) == {NOT_KEPT}
     assert bool(sim["difference"].between(sim["low"], sim["high"]).all())
     assert set(differences["effective_rank"]["interval"]) == {NO_MEAN}
@@ -327,7 +437,7 @@ def test_paired_intervals_are_those_of_the_differences_of_each_example(result: c
     keys = "layer == 3 and site == 'hidden' and representative == 'held_out'"
     rows = [frame.query(keys)["value"].sort_index() for frame in (one, two)]
     assert list(rows[0].index) == list(rows[1].index)
-    expected = ttest_rel(*rows).confidence_interval(0.95)
+    expected = ttest_rel(*reversed(rows)).confidence_interval(0.95)
     found = result.compare(of_other)["class_cones.nearest"].query(f"{keys} and control == 'none'")
     assert found["interval"].item() == "paired, 40 examples"
     assert found[["low", "high"]].to_numpy().ravel() == pytest.approx([expected.low, expected.high])
@@ -345,6 +455,62 @@ def test_unpaired_intervals_are_welchs(result: cs.Result, pure: cs.LoadedModel) 
     stats = [float(each[name]) for each in ours for name in ("value", "sd", "n")]
     p = ttest_ind_from_stats(*stats[:3], *stats[3:], equal_var=False).pvalue
     assert (p < 0.05) == (not row["low"] <= 0 <= row["high"])
+
+
+def test_a_difference_is_the_other_minus_the_one_as_after_minus_before(result: cs.Result, of_other: cs.Result) -> None:
+    back, forth = result.compare(of_other), of_other.compare(result)
+    for name in ("sim", "gates"):
+        one, other = back[name], forth[name]
+        assert np.allclose(one["difference"], -other["difference"], equal_nan=True)
+        assert np.allclose(one["low"], -other["high"], equal_nan=True)
+    assert "Differences after minus before; before: " in repr(result.compare(of_other, names=("before", "after")))
+    assert "Differences other minus this; this: " in repr(back)
+
+
+def test_vectors_of_texts_that_differ_are_told_and_those_that_are_the_same_are_not(pure: cs.LoadedModel, tmp_path: Path) -> None:
+    measures = ["class_cones", "sim"]
+    read, mean, first = (
+        cs.measure(pure, "bistro:test", measures, limit=30, **pool) for pool in ({}, {"pool": "mean"}, {"pool": "first"})
+    )
+    bare = {
+        **first.provenance["model"],
+        "labels": [],
+    }  # as of an encoder, whose first token was asked for
+    asked = cs.Result(first.tally, {**first.provenance, "model": bare, "pool": {**first.provenance["pool"], "by": "--pool"}})
+    told = "runs differ in the vector of a text: the mean of the token vectors, and what the classifier reads (<cls>)"
+    differences = mean.compare(read, names=("before", "after"))
+    assert told in repr(differences)
+    assert any(told[5:] in sentence for sentence in differences.findings)
+    assert bool(differences["class_cones"]["interval"].str.contains("runs differ in the vector of a text").all())
+    assert not differences["sim"]["interval"].str.contains("runs differ").any()
+    page = differences.report(tmp_path / "apart.html").read_text(encoding="utf-8")
+    assert "runs differ in the vector of a text" in page
+    same = asked.compare(read, names=("before", "after"))
+    assert same.vectors is None
+    assert "differ in" not in repr(same)
+    assert not same["class_cones"]["interval"].str.contains("runs differ").any()
+    page = same.report(tmp_path / "same.html").read_text(encoding="utf-8")
+    assert "runs differ in" not in page
+    assert "differs between runs" not in page
+
+
+def test_the_largest_differences_are_told_with_how_many_were_compared(result: cs.Result, of_other: cs.Result) -> None:
+    differences = result.compare(of_other, names=("before", "after"))
+    head, *largest = differences.findings
+    frames = [differences[name] for name in differences]
+    frames = [frame[frame["control"] == "none"] if "control" in frame else frame for frame in frames]
+    frames = [frame.dropna(subset=["difference", "low", "high"]) for frame in frames]
+    assert head.startswith(f"{sum(map(len, frames)):,} numbers were compared")
+    assert 0 < len(largest) <= 5
+    far = []
+    for sentence in largest:
+        assert re.search(r"in before and \S+ in after: a difference of \S+ \(\S+ to \S+; n \d+.*; (un)?paired.*\)\.$", sentence)
+        low, high = (float(number) for number in re.search(r"\((\S+) to (\S+); n", sentence).groups())  # type: ignore[union-attr]
+        assert low * high > 0
+        far.append(abs((low + high) / 2) / (high - low))
+    assert far == pytest.approx(sorted(far, reverse=True), rel=0.1)
+    assert result.compare(result).findings[0].split("; ")[1].startswith("0 of their 95 % intervals")
+    assert len(result.compare(result).findings) == 1
 
 
 def test_a_result_does_not_differ_from_itself_and_what_has_nothing_in_common_is_refused(
@@ -385,6 +551,11 @@ def test_several_texts_have_several_explanations_each_the_same_as_alone(pure: cs
         assert explained["rollout"] == pytest.approx(alone["rollout"])
         assert explained.probabilities == pytest.approx(alone.probabilities)
     assert len([*found]) == 2  # again
+    assert [found[0].words, found[-1].words] == [each.words for each in found]
+    assert [each.words for each in found[1:]] == [found[1].words]
+    for place in (2, -3):
+        with pytest.raises(IndexError, match="there are 2, counted from 0"):
+            found[place]
     assert len([*cs.explain(pure, "bistro:test", limit=3)]) == 3
     assert len([*cs.explain(pure, FRAME, "random", text="review")]) == 2
 
@@ -401,13 +572,18 @@ class Tags(HTMLParser):
         self.styles += [value or "" for name, value in attrs if name == "style"]
 
 
-def test_words_are_coloured_by_their_scores_and_hostile_ones_are_text(pure: cs.LoadedModel) -> None:
+def test_words_are_coloured_by_their_scores_and_hostile_ones_are_text(pure: cs.LoadedModel, tmp_path: Path) -> None:
     explained = cs.explain(pure, f"the soup {HOSTILE} was good", "attention")
     shown = Tags(explained._repr_html_())
     assert "script" not in shown.tags
     assert "\u202e" not in explained._repr_html_()
     strongest = int(np.argmax(explained["attention"]))
     assert "0.750)" in shown.styles[strongest]
+    page = explained.save(tmp_path / "words.html").read_text(encoding="utf-8")
+    assert explained.html() in page
+    assert {"html", "body", "span"} <= set(Tags(page).tags)
+    assert "script" not in Tags(page).tags
+    assert "\u202e" not in page
     assert "script" not in Tags(cs.explain(pure, [HOSTILE, "b"], "attention")._repr_html_()).tags
 
 

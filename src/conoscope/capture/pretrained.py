@@ -1,6 +1,7 @@
 """Checkpoints: models and tokenizers read from a folder or the Hub."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import logging
 
 import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
 from conoscope.common.errors import ModelError
@@ -70,16 +72,33 @@ def from_pretrained(
         is_classifier = any(classifies(architecture) for architecture in config.architectures or ())
         kind = AutoModelForSequenceClassification if is_classifier else AutoModel
         kwargs = {"dtype": dtype, "trust_remote_code": trust, "use_safetensors": True, "output_loading_info": True}
-        module, report = kind.from_pretrained(name, config=config, **kwargs)
-        if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
-            # It has its own SDPA attention, which cannot be captured (Falcon).
-            module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **kwargs)
+        with without_bars():
+            module, report = kind.from_pretrained(name, config=config, **kwargs)
+            if not getattr(module, "_supports_attention_backend", True) and module.config._attn_implementation != "eager":
+                # It has its own SDPA attention, which cannot be captured (Falcon).
+                module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **kwargs)
         tokenizer = tokenizer or load_tokenizer(name, trust)
     except Exception as error:  # third-party files can fail in any way
         raise unloadable(name, error) from error
     refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
     _cast(module, dtype)
     return module, tokenizer
+
+
+@contextmanager
+def without_bars(messages: bool = True) -> Iterator[None]:
+    """Context manager in which transformers shows no bars, and no `messages` if False; all is as before afterwards."""
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    if shown:
+        logging.disable_progress_bar()
+    if not messages:
+        logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()
 
 
 def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:

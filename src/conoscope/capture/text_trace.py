@@ -10,9 +10,10 @@ from torch import Tensor
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.order import refuse_swapped
 from conoscope.capture.recorder import Capture
 from conoscope.capture.trace import SITES, Trace
-from conoscope.common.errors import CorpusError, MeasureError, one_of
+from conoscope.common.errors import CorpusError, MeasureError, NotMeasuredError, one_of
 from conoscope.common.keywords import nearest
 from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
@@ -31,6 +32,17 @@ NAMES = {
     "forward": "what the feed-forward part adds",
 }
 """The names of the arrays of a layer, and what they hold."""
+
+
+class Layers(dict[int, Any]):
+    """The arrays of one name by layer; a KeyError of one line for a layer that has none."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def __missing__(self, layer: object) -> Any:
+        raise NotMeasuredError(f"no layer {layer!r} of {self.name}: layers count from 1; there are {min(self)} to {max(self)}")
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,7 @@ def trace(model: ModelSource, text: Texts, kind: str = "numpy", max_length: int 
     """
     if kind not in KINDS:
         raise MeasureError(f"no kind of array {kind!r}{nearest(str(kind), KINDS)}; known: {one_of(KINDS)}")
+    refuse_swapped("trace", model, text)
     corpus, loaded = corpus_of(text).unlabelled(), load_model(model)
     examples = list(corpus.first(2))
     if len(examples) != 1:
@@ -112,12 +125,13 @@ def trace(model: ModelSource, text: Texts, kind: str = "numpy", max_length: int 
 
 def _of_traces(text: str, loaded: LoadedModel, batch: Batch, found: tuple[Sequence[Trace], Tensor], kind: str) -> TextTrace:
     (traces, answer), real = found, batch.real[0]
-    arrays: dict[str, dict[int, Any]] = {}
+    arrays: dict[str, Layers] = {}
     for name in NAMES:
         for of_layer in traces:
             held = name in of_layer.sites if name in SITES else getattr(of_layer, name) is not None
             if held:
-                arrays.setdefault(name, {})[of_layer.layer] = _as(kind, _without_padding(name, getattr(of_layer, name)[0], real))
+                kept = _without_padding(name, getattr(of_layer, name)[0], real)
+                arrays.setdefault(name, Layers(name))[of_layer.layer] = _as(kind, kept)
     ids = batch.inputs["input_ids"][0][real.to(batch.inputs["input_ids"].device)].tolist()
     classifies = bool(loaded.labels) and answer.ndim == 2 and answer.shape[-1] > 1
     shares = answer[0].double().softmax(-1).tolist() if classifies else []

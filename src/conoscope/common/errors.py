@@ -67,7 +67,7 @@ class MeasureError(ConoscopeError):
 
 
 class NotMeasuredError(MeasureError, KeyError):
-    """A table that a result does not have; also a KeyError, as a result is a mapping."""
+    """A table that a result does not have, or a layer that a trace does not have; also a KeyError, as both are mappings."""
 
     __str__ = Exception.__str__  # a KeyError quotes its message
 

@@ -3,14 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from conoscope.common.errors import MeasureError, one_of
 
 ALIKE = 0.65
 """How alike two names must be for one to be proposed for the other: `sin` and `sim` are, `doors` and `norms` are not."""
-INSTEAD = {"tokenizer": "give the model as (model, tokenizer)", "measure": "the name is measures"}
+INSTEAD = {"tokenizer": "give the model as (model, tokenizer)", "measure": "the name is measures", "map": "the name is maps"}
 """What to type in place of keywords that resemble no option."""
+
+EXAMPLES = {"measure": "sim", "map": "attention"}
+Made = TypeVar("Made")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -42,6 +46,40 @@ def _replaced(options: Any, keywords: Mapping[str, Any]) -> Any:
     return replace(options, **own)
 
 
-def names_in(names: str | Iterable[str]) -> list[str]:
-    """Names as a list: one name may be given as a text of its own."""
-    return [names] if isinstance(names, str) else list(names)
+def options_from(kind: type[Made], given: object) -> Made:
+    """A dataclass of options: as given, made from a dictionary of its fields, or with its defaults for None."""
+    if given is None:
+        return kind()
+    if isinstance(given, Mapping):
+        return kind(**given)
+    if not isinstance(given, kind):
+        raise MeasureError(
+            f"options of type {type(given).__name__} are no {kind.__name__}; give {kind.__name__}(...) or keywords"
+        )
+    return given
+
+
+def refuse_unknown_fields(kind: type[Made]) -> type[Made]:
+    """Class decorator: for a field that it does not have, the dataclass raises MeasureError with the nearest name."""
+    made = kind.__init__
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+
+    @wraps(made)
+    def checked(self: Any, *values: Any, **named: Any) -> None:
+        for name in named:
+            if name not in known:
+                raise MeasureError(f"{kind.__name__} has no {name!r}{nearest(name, known)}; known: {one_of(known)}")
+        made(self, *values, **named)
+
+    kind.__init__ = checked  # type: ignore[method-assign]
+    return kind
+
+
+def names_in(names: str | Iterable[str], what: str = "measure") -> list[str]:
+    """Names as a list: one name may be given as a text of its own. MeasureError for what is no name of a `what`."""
+    if isinstance(names, str):
+        return [names]
+    listed = list(names) if isinstance(names, Iterable) else [names]
+    if wrong := [name for name in listed if not isinstance(name, str)]:
+        raise MeasureError(f"{wrong[0]!r} is no name of a {what}; give names, as in ['{EXAMPLES[what]}']")
+    return listed

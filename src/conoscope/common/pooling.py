@@ -145,15 +145,25 @@ def described(provenance: Mapping[str, Any]) -> str:
     pool, classifiers = _recorded(provenance), is_classifiers(provenance)
     if pool is None:
         return "what the classifier reads" if classifiers else "the vector that stands for a text"
+    return f"what the classifier reads ({pool.get('token') or _phrase(pool)})" if classifiers else _phrase(pool)
+
+
+def vector_read(provenance: Mapping[str, Any]) -> str | None:
+    """The analysed vector, whoever chose it: the same for what a classifier reads at [CLS] and for a first token [CLS]; None if
+    the results do not record it."""
+    pool = _recorded(provenance)
+    return None if pool is None else pool.get("token") or _phrase(pool)
+
+
+def _phrase(pool: Mapping[str, str]) -> str:
     token = pool.get("token")
     # Decoders classify from the last token, which has no name of its own.
-    phrase = {
+    return {
         "first": f"the first token, {token}" if token else "the first token",
         "last": "the last token",
         "mean": "the mean of the token vectors",
         "cls": f"the token {token}" if token else "the last token",
     }[pool["vector"]]
-    return f"what the classifier reads ({token or phrase})" if classifiers else phrase
 
 
 def sourced(provenance: Mapping[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """Corpora: `load_corpus("name:split")` or a file. One short module per corpus."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from conoscope.common.textfiles import is_there
 from conoscope.corpora import esnli, hatexplain, hub, imdb, newsgroups, sarscov2, wikitext, yelp_hat
 from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
-from conoscope.corpora.cutting import TENTH, side
+from conoscope.corpora.cutting import in_two
 from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.files import Columns, is_file, read_file, with_label_names
 from conoscope.corpora.folders import file_of, in_folder, split_files
@@ -233,7 +233,7 @@ def splits_of(
     if validation is not None:
         learned = {"train": found["train"], "validation": load_corpus(validation, columns, seed, data_dir)}
     else:
-        learned = {"train": found["train"], "validation": found[held_out[0]]} if held_out else _cut(found["train"], seed)
+        learned = {"train": found["train"], "validation": found[held_out[0]]} if held_out else in_two(found["train"], seed)
     return {**learned, **({"test": found["test"]} if "test" in found else {})}
 
 
@@ -256,15 +256,3 @@ def _splits(spec: str, columns: Columns | None, seed: int, data_dir: str | Path 
     if "test" in found and not entry.splits and next((e.label for e in found["test"]), None) is None:
         del found["test"]  # data sets of the Hub may withhold the labels of their test split
     return found
-
-
-def _cut(whole: Corpus, seed: int) -> dict[str, Corpus]:
-    """Split a corpus by hash: nine tenths for training and one for validation."""
-
-    def part(split: str) -> Corpus:
-        def read(notes: Notes) -> Iterator[Example]:
-            return (e for e in whole.read(notes) if side(f"{e.text} {e.pair}", seed, TENTH) == split)
-
-        return replace(whole, split=split, read=read, size=None, seed=seed)
-
-    return {split: part(split) for split in ("train", "validation")}

@@ -1,9 +1,10 @@
 """Splitting a stream of examples by hash, and interleaving classes so that the first examples contain every class."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
-from conoscope.corpora.base import Example, stable_hash
+from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 
 TENTH = {"validation": 10, "train": 90}
 """One tenth of the training data is kept for validation (early stopping)."""
@@ -19,6 +20,18 @@ def side(text: str, seed: int, shares: Mapping[str, int]) -> str:
             return split
         point -= share
     raise ValueError(f"the shares {dict(shares)} do not come to a hundred")
+
+
+def in_two(whole: Corpus, seed: int) -> dict[str, Corpus]:
+    """A corpus split by hash: nine tenths for training and one for validation."""
+
+    def part(split: str) -> Corpus:
+        def read(notes: Notes) -> Iterator[Example]:
+            return (e for e in whole.read(notes) if side(f"{e.text} {e.pair}", seed, TENTH) == split)
+
+        return replace(whole, split=split, read=read, size=None, seed=seed)
+
+    return {split: part(split) for split in ("train", "validation")}
 
 
 def by_turns(streams: Iterable[Iterator[T]]) -> Iterator[T]:

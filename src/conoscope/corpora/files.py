@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import CorpusError, listed, one_of
-from conoscope.common.keywords import nearest
+from conoscope.common.keywords import nearest, refuse_unknown_fields
 from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.headers import without_header
@@ -17,21 +17,26 @@ from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows, ro
 HOW = "choose with --text, --pair, --label, --rationale (in Python text=, label=, pair=, rationale=)"
 
 
+Names = Sequence[str] | Mapping[Any, str]
+
+
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Columns:
     """Names of the columns; in a CSV or TSV file without a header, their numbers from 0 on (0 or "0").
 
     A label column of None means `label` if any row of the file has it, else no labels. `label_names`: what to call the labels, in
-    their order ("bad", "good"), or by label ("0=bad", "1=good").
+    their order ("bad", "good"), or by label ("0=bad", "1=good"); also as one text, "bad,good", or as a dictionary, {0: "bad"}.
     """
 
     text: str = "text"
     label: str | None = None
     pair: str | None = None
     rationale: str | None = None
-    label_names: tuple[str, ...] = field(default=(), repr=False)
+    label_names: Names = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label_names", _listed(self.label_names))
         for name in ("text", "label", "pair", "rationale"):
             if type(place := getattr(self, name)) is int:
                 object.__setattr__(self, name, str(place))
@@ -44,6 +49,19 @@ class Columns:
             if column not in names:
                 raise CorpusError(f"{where} has no column {column!r}{nearest(column, names)}; it has {listed(names)}; {how}")
         return resolved
+
+
+def _listed(names: Any) -> tuple[str, ...]:
+    """Names of labels in the form that the command line has; CorpusError for what is in no form of them."""
+    if isinstance(names, Mapping):
+        names = [f"{label}={name}" for label, name in names.items()]
+    listed = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) and names else names
+    sound = isinstance(listed, Iterable) and not isinstance(listed, str | bytes)
+    listed = tuple(listed or ()) if sound or not listed else ()
+    named = listed and all(isinstance(name, str) and name for name in listed) and len({"=" in name for name in listed}) == 1
+    if names and not named:
+        raise CorpusError(f"label_names={names!r} is not such as ('bad', 'good'), 'bad,good' or {{0: 'bad', 1: 'good'}}")
+    return listed
 
 
 def is_file(spec: str) -> bool:
@@ -68,7 +86,7 @@ def read_file(path: Path, columns: Columns) -> Corpus:
     return with_label_names(Corpus(name, "", labels, read, size, fingerprint=_fingerprint(path, chosen)), columns.label_names)
 
 
-def with_label_names(corpus: Corpus, names: Sequence[str]) -> Corpus:
+def with_label_names(corpus: Corpus, names: Names) -> Corpus:
     """The same corpus with other names of its labels; the same corpus if no names are given."""
     if not names:
         return corpus

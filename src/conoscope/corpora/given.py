@@ -4,6 +4,7 @@ Rows are read as rows of a file are: the same columns, the same order of labels,
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from conoscope.common.errors import CorpusError, one_of
@@ -50,10 +51,10 @@ def _of_items(items: Sequence[Any], columns: Columns) -> Corpus:
             raise CorpusError(f"{NAME}:{number}: {_kind(item)} after {_kind(first)}; give texts of one form")
     if kind is Mapping:
         return _of_rows(items, columns)
-    if columns != Columns():
+    if replace(columns, label_names=()) != Columns():
         raise CorpusError(f"{_kind(first)} has no columns; leave text=, label=, pair= and rationale= out")
     if kind is Example:
-        return Corpus.of(items)
+        return with_label_names(Corpus.of(items), columns.label_names)
     if kind is str:
         return _of_rows([{"text": str(item)} for item in items], columns)
     return _of_rows([_labelled(number, item) for number, item in enumerate(items, 1)], columns)

@@ -10,6 +10,7 @@ from conoscope.capture.batcher import Batcher
 from conoscope.capture.loading import LoadedModel
 from conoscope.common.bounds import COUNT, check
 from conoscope.common.errors import MeasureError, ModelError, one_of
+from conoscope.common.keywords import refuse_unknown_fields
 from conoscope.corpora import Example
 from conoscope.explaining.intervals import RESAMPLES
 from conoscope.explaining.records import Explanation
@@ -23,6 +24,7 @@ Key = tuple[str, str | None]
 """A text and its pair."""
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Erasing:
     """Options of `faithfulness()`: whether words are removed, or replaced by the mask token (without one, the unknown token); and

@@ -1,6 +1,6 @@
 """faithfulness(): whether the model needs the words that a map puts first, and whether they are enough (DeYoung et al. 2020)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -11,8 +11,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from conoscope.capture.loading import ModelSource, load_model
+from conoscope.capture.order import refuse_swapped
 from conoscope.common.errors import CorpusError, ModelError
-from conoscope.common.keywords import with_keywords
+from conoscope.common.keywords import options_from, with_keywords
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.explaining.erasing import BINS, METRICS, Eraser, Erasing
 from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
@@ -31,27 +32,33 @@ def faithfulness(
     corpus: Texts,
     maps: str | Sequence[str] | None = None,
     scores: Sequence[str | Path] = (),
-    options: Explaining | None = None,
-    erasing: Erasing | None = None,
+    options: Explaining | Mapping[str, Any] | None = None,
+    erasing: Erasing | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     **keywords: Any,
 ) -> Evaluation:
     """How far the predicted class's probability falls without a map's top words (comprehensiveness), and with those alone
     (sufficiency). Keywords are the fields of Explaining and Erasing, and text, label, pair and rationale, the columns."""
-    given = options or Explaining(), erasing or Erasing(), Columns()
-    options, erasing, columns = with_keywords("faithfulness", keywords, *given)
+    given = options_from(Explaining, options), options_from(Erasing, erasing), Columns()
+    explaining, erased, columns = with_keywords("faithfulness", keywords, *given)
+    refuse_swapped("faithfulness", model, corpus)
     texts = corpus_of(corpus, columns)
-    loaded = load_model(model, device=options.device, dtype=options.dtype)
+    loaded = load_model(model, device=explaining.device, dtype=explaining.dtype)
     if len(loaded.labels) < 2:
         raise ModelError(f"{loaded.name} is no classifier, and faithfulness is of one; give a model that was trained on labels")
     sources = Sources.of(loaded, maps, scores)
     provenance = provenance_of(
-        "faithfulness", loaded, texts, sources.names, {**asdict(erasing), **sources.described(options)}, sources.pool(options)
+        "faithfulness",
+        loaded,
+        texts,
+        sources.names,
+        {**asdict(erased), **sources.described(explaining)},
+        sources.pool(explaining),
     )
     if out is not None:
         claim(out, provenance)
-    falls, names = _falls(texts.first(options.limit), sources, options, erasing), sources.names
-    tables = {"faithfulness": _table(falls, names, erasing), "faithfulness.bins": _by_share(falls, names, erasing)}
+    falls, names = _falls(texts.first(explaining.limit), sources, explaining, erased), sources.names
+    tables = {"faithfulness": _table(falls, names, erased), "faithfulness.bins": _by_share(falls, names, erased)}
     evaluation = Evaluation(tables, {**provenance, "seen": {"examples": len(falls)}})
     if out is not None:
         evaluation.save(out)

@@ -1,11 +1,14 @@
 """Explanations as HTML, for notebooks: the words of a text, coloured by their scores."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
+from conoscope.common.errors import OutputError
 from conoscope.common.markup import Html, joined, quoted, tag
+from conoscope.common.writing import write_text
 
 FOR, AGAINST = (230, 120, 30), (60, 120, 200)
 """The colours, as red, green and blue, of words that speak for the predicted class and against it."""
@@ -26,6 +29,16 @@ def coloured_words(
         for name, scores in maps.items()
     ]
     return joined([tag("div", *head, *rows)])
+
+
+def write_page(coloured: str, path: str | Path) -> Path:
+    """Write coloured words as a page of their own."""
+    target, head = Path(path), '<meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>Explanation</title>'
+    try:
+        write_text(target, f'<!DOCTYPE html>\n<html lang="en">{head}\n<body>{coloured}</body></html>\n')
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror or error}; give another file") from error
+    return target
 
 
 def _words(words: Sequence[str], scores: Float[np.ndarray, " w"]) -> list[Html]:

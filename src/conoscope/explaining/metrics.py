@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 
 from conoscope.common.bounds import COUNT, check
 from conoscope.common.errors import MeasureError, one_of
+from conoscope.common.keywords import refuse_unknown_fields
 from conoscope.explaining.intervals import RESAMPLES, mean_of
 from conoscope.explaining.ranking import Ranking, divided
 from conoscope.explaining.selecting import NORMALIZATIONS, Selection
@@ -20,6 +21,7 @@ Sentence = tuple[Float[np.ndarray, "_"], Bool[np.ndarray, "_"]]
 """The scores of a sentence's words, and which of them people marked."""
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Judging:
     """Options of `plausibility()`: which sentences count, how scores are normalized before they are pooled, how words are

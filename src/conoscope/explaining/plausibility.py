@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 
 from conoscope.capture.loading import ModelSource, is_model, load_model
 from conoscope.common.errors import CorpusError
-from conoscope.common.keywords import with_keywords
+from conoscope.common.keywords import options_from, with_keywords
 from conoscope.corpora import Columns, Corpus, Example, Notes, Texts, corpus_of, names_texts
 from conoscope.explaining.evaluation import Evaluation, provenance_of, rows_of
 from conoscope.explaining.intervals import estimated
@@ -27,8 +27,8 @@ def plausibility(
     corpus: ModelSource | Texts | None = None,
     maps: str | Sequence[str] | None = None,
     scores: Sequence[str | Path] = (),
-    options: Explaining | None = None,
-    judging: Judging | None = None,
+    options: Explaining | Mapping[str, Any] | None = None,
+    judging: Judging | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     **keywords: Any,
 ) -> Evaluation:
@@ -41,18 +41,18 @@ def plausibility(
     >>> plausibility("hatexplain:test", scores=["scores.jsonl"])
     """
     source, first = _in_order(model, corpus)
-    given = options or Explaining(), judging or Judging(), Columns()
-    options, judging, columns = with_keywords("plausibility", keywords, *given)
+    given = options_from(Explaining, options), options_from(Judging, judging), Columns()
+    explaining, judged, columns = with_keywords("plausibility", keywords, *given)
     texts = corpus_of(first, columns)
-    loaded = None if source is None else load_model(source, device=options.device, dtype=options.dtype)
+    loaded = None if source is None else load_model(source, device=explaining.device, dtype=explaining.dtype)
     if loaded is None:
-        options.refuse_without_model()
+        explaining.refuse_without_model()
     sources = Sources.of(loaded, maps, scores)
-    settings = {**asdict(judging), **sources.described(options)}
-    provenance = provenance_of("plausibility", loaded, texts, sources.names, settings, sources.pool(options))
+    settings = {**asdict(judged), **sources.described(explaining)}
+    provenance = provenance_of("plausibility", loaded, texts, sources.names, settings, sources.pool(explaining))
     if out is not None:
         claim(out, provenance)
-    tables, seen = _evaluate(_evaluated(texts.first(options.limit), judging.sentences), sources, options, judging)
+    tables, seen = _evaluate(_evaluated(texts.first(explaining.limit), judged.sentences), sources, explaining, judged)
     evaluation = Evaluation(tables, {**provenance, "seen": seen})
     if out is not None:
         evaluation.save(out)

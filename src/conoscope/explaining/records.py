@@ -12,9 +12,10 @@ from jaxtyping import Bool, Float
 
 from conoscope.capture.batcher import WINDOW, Batcher
 from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.order import refuse_swapped
 from conoscope.common.bounds import POSITIVE, check
 from conoscope.common.errors import MeasureError, OutputError, one_of
-from conoscope.common.keywords import names_in, nearest, with_keywords
+from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.markup import Html, cut, joined
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool
@@ -23,8 +24,9 @@ from conoscope.common.textfiles import readable
 from conoscope.common.writing import atomic_text
 from conoscope.corpora import Columns, Corpus, Example, Texts, corpus_of, is_text
 from conoscope.corpora.base import PEOPLE
-from conoscope.explaining.base import ForwardPass, Request, request
-from conoscope.explaining.html import coloured_words
+from conoscope.explaining.answers import predicted_labels, probabilities
+from conoscope.explaining.base import METHODS, ForwardPass, Request, request
+from conoscope.explaining.html import coloured_words, write_page
 from conoscope.explaining.passes import Passes
 from conoscope.explaining.words import WORD_SCORES, seen_words, word_scores
 
@@ -37,6 +39,7 @@ DEFAULT_MAPS = ("attention", "norms", "rollout")
 DIGITS = 9
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Explaining:
     """Options of `explain()`. Only `max_length`, `dtype`, `word_score` and `pool` change scores.
@@ -98,7 +101,10 @@ class Explanation:
 
     def __getitem__(self, name: str) -> Float[np.ndarray, " w"]:
         if name not in self.maps:
-            raise MeasureError(f"the map {name!r} was not made{nearest(str(name), self.maps)}; made: {one_of(self.maps)}")
+            near, more = nearest(str(name), {**self.maps, **METHODS}), ""
+            if not nearest(str(name), self.maps):
+                more = "; ask for others, as in explain(model, text, ['attention', 'gradient'])"
+            raise MeasureError(f"the map {name!r} was not made{near}; made: {one_of(self.maps)}{more}")
         return self.maps[name]
 
     def __repr__(self) -> str:
@@ -106,7 +112,15 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows: the words, coloured by their scores."""
+        return self.html()
+
+    def html(self) -> str:
+        """The words, coloured by their scores, as HTML; whatever the text holds is escaped."""
         return coloured_words(self.words, self.maps, self.predicted, self.probabilities)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the coloured words as an HTML page."""
+        return write_page(self.html(), path)
 
     def record(self) -> dict[str, Any]:
         """The explanation as one JSON line; null stands for a word without a score and for an example without rationale."""
@@ -163,6 +177,25 @@ class Explanations:
     def __len__(self) -> int:
         return len(self.corpus)
 
+    @overload
+    def __getitem__(self, place: int) -> Explanation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Explanation]: ...
+
+    def __getitem__(self, place: int | slice) -> Explanation | list[Explanation]:
+        """The explanation of one text, by its number from 0, or of a slice of the texts; computed anew, with those before it."""
+        if isinstance(place, slice):
+            return list(self)[place]
+        if isinstance(place, bool) or not isinstance(place, int):
+            raise MeasureError(
+                f"{place!r} is no number of a text; these are explanations of several, as in explained[0]['attention']"
+            )
+        number = place + len(self) if place < 0 else place
+        for found in islice(self, number, number + 1) if number >= 0 else ():
+            return found
+        raise IndexError(f"no explanation {place}: there are {len(self)}, counted from 0")
+
     def __repr__(self) -> str:
         size = "" if self.corpus.size is None else f", {self.corpus.size} {'text' if self.corpus.size == 1 else 'texts'}"
         return printable(f"<Explanations of {self.corpus}{size}, by {', '.join(self.maps)}: computed while you iterate>")
@@ -177,7 +210,7 @@ def explain(
     model: ModelSource,
     texts: Corpus,
     maps: str | Sequence[str] = DEFAULT_MAPS,
-    options: Explaining | None = None,
+    options: Explaining | Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Explanations: ...
 
@@ -187,7 +220,7 @@ def explain(
     model: ModelSource,
     texts: Any,
     maps: str | Sequence[str] = DEFAULT_MAPS,
-    options: Explaining | None = None,
+    options: Explaining | Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Any: ...
 
@@ -196,7 +229,7 @@ def explain(
     model: ModelSource,
     texts: Texts,
     maps: str | Sequence[str] = DEFAULT_MAPS,
-    options: Explaining | None = None,
+    options: Explaining | Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> Explanation | Explanations:
     """How much each word counts by each map: the Explanation of one text, or the Explanations of several, in their order.
@@ -207,9 +240,10 @@ def explain(
     >>> explain("runs/pure", "the soup was not good")["attention"]
     >>> [explanation.predicted for explanation in explain("runs/pure", "bistro:test", "rollout", limit=10)]
     """
-    maps = names_in(maps)
+    refuse_swapped("explain", model, texts)
+    maps = names_in(maps, "map")
     refuse_twice("map", maps)
-    chosen, columns = with_keywords("explain", keywords, options or Explaining(), Columns())
+    chosen, columns = with_keywords("explain", keywords, options_from(Explaining, options), Columns())
     requests = [request(name) for name in maps]
     single = isinstance(texts, Example) or (isinstance(texts, str) and is_text(texts))
     corpus = corpus_of(texts, columns)
@@ -248,22 +282,6 @@ def _of_batch(
     for row, (example, count) in enumerate(zip(examples, counts, strict=True)):
         scores, name = {name: rows[row] for name, rows in by_map.items()}, readable(loaded.name)
         yield Explanation(example, labels[row], seen[row, :count], scores, name, probabilities=chances[row])
-
-
-def predicted_labels(forward: ForwardPass, labels: Sequence[str]) -> list[str | None]:
-    """The label that the model predicts for each text; None if it has fewer than two."""
-    logits, rows = forward.logits, len(forward.batch.ids)
-    return [None] * rows if logits is None or logits.shape[-1] < 2 else [labels[number] for number in logits.argmax(-1).tolist()]
-
-
-def probabilities(forward: ForwardPass, labels: Sequence[str]) -> list[dict[str, float]]:
-    """The probability of each label for each text, of each alone if a text may have several; empty without a classifier."""
-    logits, rows = forward.logits, len(forward.batch.ids)
-    if logits is None or logits.shape[-1] < 2:
-        return [{} for _ in range(rows)]
-    several = getattr(forward.module.config, "problem_type", None) == "multi_label_classification"
-    shares = logits.double().sigmoid() if several else logits.double().softmax(-1)
-    return [dict(zip(labels, row, strict=True)) for row in shares.detach().cpu().tolist()]
 
 
 def write_explanations(explanations: Iterable[Explanation], path: str | Path) -> int:

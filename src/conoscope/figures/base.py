@@ -116,6 +116,8 @@ def _vectors(tables: Tables) -> Iterator[str]:
     known = tables["runs"].dropna(subset="vector")
     if known["vector"].nunique() == 1:
         yield f"The vector of a text is {known['vector'].iloc[0]}."
+    elif "vector_read" in known and known["vector_read"].nunique(dropna=False) == 1:
+        yield f"The vector of a text is the same in all runs, {known['vector_read'].iloc[0]}."
     elif len(known):
         each = "; ".join(f"{run}: {vector}" for run, vector in zip(known["run"], known["vector"], strict=True))
         yield f"The vector of a text differs between runs ({each})."

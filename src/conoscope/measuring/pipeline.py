@@ -1,6 +1,6 @@
 """measure(): the whole pipeline in one call, from a model and a corpus to tables."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -15,11 +15,12 @@ from conoscope.capture.device import dtype_name
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.head_weights import head_weights_of
 from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.order import refuse_swapped
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import HeadWeights
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CaptureError, CorpusError, LabelsDifferError, MeasureError, OutputError, one_of
-from conoscope.common.keywords import names_in, with_keywords
+from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
 from conoscope.common.terminal import Progress, doing, say
@@ -37,6 +38,7 @@ from conoscope.results.result import Result
 from conoscope.results.store import claim
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Options:
     """Options of `measure()`. Only `limit`, `max_length`, `dtype`, `kinds`, `frequencies` and `pool` change numbers.
@@ -70,7 +72,7 @@ def measure(
     model: ModelSource,
     corpus: Texts | None = None,
     measures: str | Sequence[str] | None = None,
-    options: Options | None = None,
+    options: Options | Mapping[str, Any] | None = None,
     out: str | Path | Callable[[Mapping[str, Any]], Path] | None = None,
     **keywords: Any,
 ) -> Result:
@@ -83,8 +85,10 @@ def measure(
 
     >>> measure("runs/pure", "bistro:test", "sim", limit=100)["sim"]
     """
-    chosen, columns = with_keywords("measure", keywords, options or Options(), Columns())
-    requests = [request(name) for name in names_in(measures)] if measures else None
+    chosen, columns = with_keywords("measure", keywords, options_from(Options, options), Columns())
+    refuse_swapped("measure", model, corpus)
+    names = [] if measures is None else _names(measures, corpus)
+    requests = [request(name) for name in names] or None
     if corpus is None and columns != Columns():
         raise CorpusError("text, label, pair and rationale are of texts, and there are none; give a corpus, or leave them out")
     texts = Corpus.of((), "no texts") if corpus is None else _corpus(corpus, columns, chosen.labels)
@@ -98,7 +102,7 @@ def measure(
     doing("beginning to measure")
     batcher = _batcher(loaded, texts, chosen)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
-    provenance = {**_provenance(loaded, texts, batcher, requests, chosen), "every": not measures}
+    provenance = {**_provenance(loaded, texts, batcher, requests, chosen), "every": not names}
     if corpus is not None:
         pool = text_vector(loaded, chosen.pool)
         provenance["pool"] = pool.provenance()
@@ -163,6 +167,18 @@ def _applicable(texts: Corpus, given: bool) -> list[Request]:
 def _of_weights(requested: Request) -> bool:
     """Whether a measure reads the weights of heads."""
     return any(need.described.of is HeadWeights for need in requested.needs())
+
+
+def _names(measures: str | Sequence[str], corpus: Texts | None) -> list[str]:
+    """The names of measures; CorpusError if they are the labels of the texts."""
+    listed = measures if isinstance(measures, str) or not isinstance(measures, Iterable) else list(measures)
+    if isinstance(listed, list) and listed and isinstance(corpus, Sized) and not isinstance(corpus, str | Mapping):
+        words = [name.partition(":")[0] for name in listed if isinstance(name, str)]
+        if len(listed) == len(corpus) and not any(word in CATALOGUE or nearest(word, CATALOGUE) for word in words):
+            raise CorpusError(
+                f"{listed[0]!r} is no measure; labels are given with their texts: measure(model, list(zip(texts, labels)))"
+            )
+    return names_in(listed) if listed != "" else []
 
 
 def _refuse_without_texts(requests: Sequence[Request], given: bool) -> None:

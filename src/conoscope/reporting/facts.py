@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conoscope.common.pooling import described, sourced
+from conoscope.common.pooling import described, sourced, vector_read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ def run_facts(provenance: Mapping[str, Any]) -> dict[str, Any]:
         "examples": seen.get("examples"),
         **{name: training.get(name) for name in TRAINED},
         "vector": described(provenance) if sourced(provenance) else None,
+        "vector_read": vector_read(provenance),
     }
 
 

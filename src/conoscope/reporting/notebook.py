@@ -6,13 +6,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.figures import FIGURES, Tables, spec, svg_of
 from conoscope.figures.base import Chart
 from conoscope.reporting.facts import run_facts, screen_facts
 from conoscope.reporting.findings import find
-from conoscope.reporting.gathering import Source, figure_of
+from conoscope.reporting.gathering import JoinedTables, Source, figure_of, gather
 from conoscope.results.store import measured
 
 if TYPE_CHECKING:
@@ -48,8 +49,12 @@ def findings_of(tables: Tables, provenance: Mapping[str, Any]) -> list[str]:
     return [found.text for found in find({**tables, "runs": runs})]
 
 
-def chart_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
+def chart_of(name: str | None, sources: Sequence[Source] | Mapping[str, Source]) -> Chart:
     """A figure of some results, by its name or by that of the first table that it draws."""
+    if name is None:
+        tables = JoinedTables(gather(sources))
+        there = [figure.name for figure in FIGURES.values() if figure.fits(tables)]
+        raise MeasureError(f"plot needs the name of a figure, as in plot({(there or ['sim'])[0]!r}); there is {one_of(there)}")
     called = name.replace("_", "-")
     by_table = {need: figure.name for figure in reversed(FIGURES.values()) for need in reversed(figure.needs)}
     return figure_of(called if called in FIGURES else by_table.get(name, name), sources)

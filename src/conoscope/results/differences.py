@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import MeasureError, NotMeasuredError, one_of
 from conoscope.common.keywords import nearest
+from conoscope.common.pooling import described, vector_read
 from conoscope.common.terminal import printable
 from conoscope.results.store import measured
 
@@ -22,13 +23,15 @@ NO_MEAN = "none: the value is not a mean of items, or is one of a single item"
 NOT_KEPT = "unpaired: the sums keep no value for each text"
 OTHER_TEXTS = "unpaired: the texts differ"
 OTHER_ITEMS = "unpaired: it is not known of the same items in both"
+DIFFER = "runs differ in the vector of a text"
 SHOWN = 8
 """How many of the largest differences are shown."""
 
 
 class Differences(Mapping[str, Any]):
-    """One result minus another, table by table: `differences["sim"]` has the columns value, other_value, difference, low,
-    high, n, other_n and interval, which says how low and high were made.
+    """The other result minus the one, as in after minus before: `differences["sim"]` has the columns value, other_value,
+    difference (other_value minus value), low, high, n, other_n and interval, which says how low and high were made. `findings`
+    tells a few of the largest in sentences.
 
     `paired`: of the same examples in both. `unpaired`: from both standard deviations, as of different texts; where both models
     agree text by text it is too wide. `none`: the value is not a mean of items. Only rows that both results have are compared,
@@ -64,12 +67,34 @@ class Differences(Mapping[str, Any]):
         )
         return one == other
 
+    @property
+    def vectors(self) -> str | None:
+        """Where the two runs read different vectors of a text, which ones, in a line; None if they do not, or it is not known."""
+        read = [vector_read(result.provenance) for result in self._both]
+        if None in read or read[0] == read[1]:
+            return None
+        one, other = (described(result.provenance) for result in self._both)
+        return f"{DIFFER}: {one}, and {other}"
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """How many numbers were compared and how many of their intervals leave out 0; and the largest of these differences."""
+        from conoscope.results.largest import largest
+
+        return largest(self)
+
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self.tables:
             raise NotMeasuredError(f"{name!r} is not compared{nearest(str(name), self.tables)}; compared: {one_of(self.tables)}")
         if name not in self._computed:
-            self._computed[name] = _with_intervals(_merged(self.one[name], self.other[name]), *self._items(name))
+            found = _with_intervals(_merged(self.one[name], self.other[name]), *self._items(name))
+            apart = f"; {DIFFER}" if self.vectors is not None and self.reads_vectors(name) else ""
+            self._computed[name] = found.assign(interval=found["interval"] + apart)
         return self._computed[name]
+
+    def reads_vectors(self, name: str) -> bool:
+        """Whether a table is of the vectors that stand for texts, one for each text."""
+        return any(name in result.index and result.index[name].question == "classes" for result in self._both)
 
     def __contains__(self, name: object) -> bool:
         return name in self.tables
@@ -83,7 +108,7 @@ class Differences(Mapping[str, Any]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def plot(self, name: str) -> Any:
+    def plot(self, name: str | None = None) -> Any:
         """A figure of both results, as an Altair chart."""
         from conoscope.results.result import notebook
 
@@ -99,8 +124,10 @@ class Differences(Mapping[str, Any]):
     def __repr__(self) -> str:
         """Both runs and the tables that are compared, in one line."""
         one, other = (measured(result.provenance) for result in self._both)
-        named = "" if self.names is None else f" ({self.names[0]} minus {self.names[1]})"
-        return printable(f"<Differences{named} of {one} and {other}: {len(self)} tables, {', '.join(self.tables[:SHOWN])}>")
+        first, second = self.names or ("this", "other")
+        note = "" if self.vectors is None else f"; {self.vectors}"
+        tables = f"{len(self)} tables, {', '.join(self.tables[:SHOWN])}"
+        return printable(f"<Differences {second} minus {first}; {first}: {one}; {second}: {other}; {tables}{note}>")
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
@@ -174,7 +201,7 @@ def _merged(one: "pd.DataFrame", other: "pd.DataFrame") -> "pd.DataFrame":
     columns = [*keys, "value", "sd", "n"]
     both = one[columns].merge(other[columns], on=keys, suffixes=("", "_other"))
     both = both.rename(columns={"value_other": "other_value", "n_other": "other_n"})
-    both["difference"] = both["value"].astype(float) - both["other_value"].astype(float)
+    both["difference"] = both["other_value"].astype(float) - both["value"].astype(float)
     return both
 
 
@@ -214,7 +241,7 @@ def _paired(both: "pd.DataFrame", items: "pd.DataFrame", keys: Sequence[str]) ->
 
     ours = [column for column in items.columns[:-3] if column in keys]
     items = items.astype({column: both[column].dtype for column in ours})
-    apart = items.assign(apart=items["value"] - items["value_other"]).groupby(ours, dropna=False, as_index=False)
+    apart = items.assign(apart=items["value_other"] - items["value"]).groupby(ours, dropna=False, as_index=False)
     of_items = apart.agg(one=("value", "mean"), two=("value_other", "mean"), spread=("apart", "std"), items=("apart", "size"))
     found = both.merge(of_items, on=ours, how="left")
     same = np.isclose(found["one"], found["value"].astype(float)) & np.isclose(found["two"], found["other_value"].astype(float))

@@ -99,14 +99,15 @@ class Result(Mapping[str, Any]):
         found: list[str] = notebook().findings_of(self.tables, self.provenance)
         return found
 
-    def plot(self, name: str) -> Any:
+    def plot(self, name: str | None = None) -> Any:
         """A figure as an Altair chart, by its name or that of a table; MeasureError if there is nothing to draw it from."""
         return notebook().chart_of(name, [self])
 
     def compare(self, other: "Result", names: Sequence[str] | None = None) -> "Differences":
-        """This result minus another, number by number, with 95 % intervals, paired where both keep values by example.
+        """The other result minus this one, as in before.compare(after): number by number, with 95 % intervals, paired where both
+        keep values by example.
 
-        `names`: what the two are called in figures and reports, as in ("trained", "untrained").
+        `names`: what this one and the other are called in figures and reports, as in ("before", "after").
         """
         from conoscope.results.differences import Differences
 

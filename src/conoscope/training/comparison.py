@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from conoscope.capture.loading import LoadedModel, ModelSource, is_model, load_model
 from conoscope.common.bounds import POSITIVE, check
 from conoscope.common.errors import CorpusError, ModelError, OutputError
-from conoscope.common.keywords import with_keywords
+from conoscope.common.keywords import refuse_unknown_fields, with_keywords
 from conoscope.common.resampling import INTERVAL, weightings, weightings_within
 from conoscope.common.terminal import Progress
 from conoscope.common.textfiles import readable
@@ -56,6 +56,7 @@ class Comparison:
         return "\n\n".join(blocks)
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Comparing:
     """Options of `compare()`: the device, how many texts a batch has, how many texts are read, whether progress is shown."""

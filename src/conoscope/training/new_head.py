@@ -13,7 +13,7 @@ from transformers import (
 
 from conoscope.capture.class_token import known_ids, named_pad
 from conoscope.capture.loading import ready, refuse_broken
-from conoscope.capture.pretrained import load_tokenizer, refuse_incomplete, unloadable
+from conoscope.capture.pretrained import load_tokenizer, refuse_incomplete, unloadable, without_bars
 from conoscope.common.errors import ModelError
 
 
@@ -27,7 +27,8 @@ def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
         plain = {"problem_type": "single_label_classification", "output_hidden_states": False, "output_attentions": False}
         config.update({"num_labels": len(labels), **names, **plain})
         options = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
-        module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **options)
+        with without_bars(messages=False):  # they tell that the head is new
+            module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **options)
         tokenizer = load_tokenizer(name)
     except Exception as error:  # foreign files can fail to load in any way
         raise unloadable(name, error) from error

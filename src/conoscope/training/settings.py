@@ -5,6 +5,7 @@ from pathlib import Path
 
 from conoscope.common.bounds import POSITIVE, RATE, SEED, WEIGHT, check, ordered
 from conoscope.common.errors import ModelError, one_of
+from conoscope.common.keywords import refuse_unknown_fields
 from conoscope.training.penalties import Penalties
 
 SIZES = ("layers", "width", "heads", "lift", "epochs", "patience", "batch_size", "max_length")
@@ -12,6 +13,7 @@ SAMPLING = {"grouped": "group_by_length", "shuffled": "random"}
 """How the texts of a batch are chosen, and the Trainer's name for it."""
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Training:
     """Settings of a training run; the defaults learn `bistro` in about a minute on one core. None means: set by the model.

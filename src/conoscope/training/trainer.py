@@ -28,10 +28,12 @@ from transformers import (
 
 from conoscope.capture.class_token import reading_of
 from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.pretrained import without_bars
 from conoscope.common.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
+from conoscope.common.keywords import options_from, with_keywords
 from conoscope.common.terminal import complain, doing
 from conoscope.common.writing import make_folder, move_into, refuse_unspelt, write_text
-from conoscope.corpora import Corpus, Texts, corpus_of
+from conoscope.corpora import Columns, Corpus, Texts
 from conoscope.training.attention_weights import BACKEND
 from conoscope.training.building import build
 from conoscope.training.encoding import Collator, Encoded, missing_classes
@@ -44,6 +46,7 @@ from conoscope.training.penalised_trainer import PenalisedTrainer
 from conoscope.training.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.training.scores import accuracy, macro_f1, per_class
 from conoscope.training.settings import SAMPLING, Training
+from conoscope.training.splits import splits_to_train
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -61,20 +64,26 @@ class Trained:
 
 
 def train(
-    splits: Mapping[str, Texts],
+    splits: Mapping[str, Texts] | Texts,
     out: str | Path,
-    settings: Training | None = None,
+    settings: Training | Mapping[str, Any] | None = None,
     *,
     callbacks: Sequence[TrainerCallback] = (),
     memo: Memo | None = None,
+    validation: Texts | None = None,
+    **keywords: Any,
 ) -> Trained:
-    """Train on `splits["train"]`, stop early by `splits["validation"]`, score all other splits, and write the model to `out`.
+    """Train on the split train, stop early by the split validation, score all other splits, and write the model to `out`.
 
+    `splits`: corpora by split; or the name of a corpus, a file, a folder of splits or texts in any form, where a tenth is set
+    aside by hash if there is no `validation`. Keywords are the fields of Training, and text, label, pair and rationale.
     `callbacks`: more callbacks for the Trainer. `memo`: shared with other trainings on the same corpora, to save time.
 
+    >>> train("bistro", "runs/pure", epochs=5, layers=2)
     >>> train({"train": load_corpus("bistro:train"), "validation": load_corpus("bistro:validation")}, "runs/pure")
     """
-    chosen, corpora = settings or Training(), {name: corpus_of(texts) for name, texts in splits.items()}
+    chosen, columns = with_keywords("train", keywords, options_from(Training, settings), Columns())
+    corpora = splits_to_train(splits, columns, chosen.seed, validation)
     if missing := [name for name in ("train", "validation") if name not in corpora]:
         raise CorpusError(f"no split {missing[0]!r} to train with; give one to train on and one, validation, to stop by")
     learned = corpora["train"]
@@ -86,7 +95,7 @@ def train(
         if chosen.progress:
             complain(f"{out} holds this very run, finished before; to train once more, give -o a new folder")
         return Trained(Path(out), *done)
-    with _checkpoints(Path(out)) as checkpoints:
+    with _checkpoints(Path(out)) as checkpoints, without_bars():
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen, memo)
         _refuse_unpenalisable(model, chosen)

@@ -45,7 +45,7 @@ def classes(frame: "pd.DataFrame", facts: Facts) -> Answer | None:
     rows = {row["run"]: row for _, row in chosen.iterrows()}
     order = [run for run in frame["run"].unique() if run in rows]
     apart = [name for name in ("representative", "layer") if chosen[name].nunique() > 1]
-    apart += ["the vector of a text"] if len({_vector(row, facts.get(run, {})) for run, row in rows.items()}) > 1 else []
+    apart += ["the vector of a text"] if len({_read(row, facts.get(run, {})) for run, row in rows.items()}) > 1 else []
     differ = f" (runs differ in {listed(apart)})" if apart else ""
     return Answer(
         f"Nearest class direction in the last layer{differ}",
@@ -71,6 +71,11 @@ def _vector(row: Any, facts: Any) -> str:
     if known(facts.get("vector")):
         return str(facts["vector"])
     return "what the classifier reads" if known(row.get("model")) else "the vector that stands for a text"
+
+
+def _read(row: Any, facts: Any) -> str:
+    """The vector, whoever chose it."""
+    return str(facts["vector_read"]) if known(facts.get("vector_read")) else _vector(row, facts)
 
 
 def _controls(row: Any, frame: "pd.DataFrame") -> list[Control]:
