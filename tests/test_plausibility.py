@@ -318,7 +318,8 @@ def test_what_people_marked_stands_in_the_file_and_comes_back_as_a_map_of_its_ow
 
 def test_explain_refuses_what_it_cannot_do(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "give a corpus, or --words" in refusal(capsys, "explain", model)
-    assert "give a corpus, or --words" in refusal(capsys, "explain", model, "bistro:test", "--words", "fine")
+    two = refusal(capsys, "explain", model, "bistro:test", "--words", "fine")
+    assert "two things to explain, 'fine' and 'bistro:test'; repeat --words for each text, or give the corpus alone" in two
     assert "written, not printed; give -o scores.jsonl" in refusal(capsys, "explain", model, "bistro:test")
     assert "--words has no words" in refusal(capsys, "explain", model, "--words", " ")
     for out in (tmp_path / "no" / "folder.jsonl", tmp_path / ("x" * 300)):

@@ -25,7 +25,7 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.usage = "conoscope explain [OPTIONS] MODEL [CORPUS | TEXT ...]"
     command.add_argument(
-        "corpus", nargs="*", metavar="CORPUS", type=readable,
+        "corpus", nargs="*", metavar="CORPUS",
         help=f"{CORPUS}; or a text of several words, or several texts; or - for standard input",
     )  # fmt: skip
     command.add_argument(
@@ -83,7 +83,7 @@ def _sort_out(args: Namespace) -> None:
     given = list(args.corpus)
     texts = [text for text in given if _is_said(text)]
     if texts and len(texts) == len(given):
-        args.corpus, args.words = None, [*(args.words or ()), *texts]
+        args.corpus, args.words = None, [*(args.words or ()), *map(readable, texts)]
     elif args.words is not None and given:
         raise CorpusError(
             f"two things to explain, {args.words[0]!r} and {given[0]!r}; repeat --words for each text, or give the corpus alone"
