@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
     from conoscope.results.result import Result
 
+    Tables = Mapping[str, Any]
+else:
+    # With its types, a check of types would compute every table.
+    Tables = Mapping
+
 LEVEL = 0.975
 ITEMS = {"self_sim": "self_sim.words", "max_explained_variance": "max_explained_variance.words"}
 """Tables that are means over the rows of another table."""
@@ -28,7 +33,7 @@ SHOWN = 8
 """How many of the largest differences are shown."""
 
 
-class Differences(Mapping[str, Any]):
+class Differences(Tables):
     """The other result minus the one, as in after minus before: `differences["sim"]` has the columns value, other_value,
     difference (other_value minus value), low, high, n, other_n and interval, which says how low and high were made. `findings`
     tells a few of the largest in sentences.

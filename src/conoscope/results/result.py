@@ -31,13 +31,18 @@ if TYPE_CHECKING:
     from conoscope.measures.tally import Tally
     from conoscope.results.differences import Differences
 
+    Tables = Mapping[str, Any]
+else:
+    # With its types, a check of types would compute every table.
+    Tables = Mapping
+
 SHOWN = 16
 """How many rows of a table `summary` shows."""
 NAMED = 6
 """How many tables the one-line form of a result names."""
 
 
-class Result(Mapping[str, Any]):
+class Result(Tables):
     """Tables by measure, as a mapping: `result["sim"]` is a DataFrame in long form.
 
     `findings` says in sentences what is worth knowing, `plot("sim")` draws a figure, `compare(other)` gives differences, and

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from conoscope.common.errors import MeasureError
 
 
+@runtime_checkable
 class Costly(Protocol):
     """A run: what its texts are called, and how long it takes, roughly, beside others."""
 
