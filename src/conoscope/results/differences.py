@@ -1,4 +1,4 @@
-"""Differences: what two results differ by, number by number, with 95 % intervals; paired by example where both keep examples."""
+"""Differences: what two results differ by, number by number, with 95 % intervals; paired where both read the same texts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

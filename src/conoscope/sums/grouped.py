@@ -61,10 +61,11 @@ class GroupedMoments(Statistic):
 
     def of_groups(self, some: Bool[Tensor, " g"]) -> Moments:
         """The moments over some groups."""
-        counts = self.count.where(some, 0)
+        # Sums over an axis that lies otherwise in memory, as before it is saved, have other last digits.
+        counts, means, scatters = (x.contiguous() for x in (self.count.where(some, 0), self.mean, self.scatter.where(some, 0.0)))
         count = counts.sum(-1)
-        mean = (self.mean * counts).sum(-1) / count.clamp_min(1)
-        apart = self.scatter.where(some, 0.0) + (self.mean - mean[..., None]).square() * counts
+        mean = (means * counts).sum(-1) / count.clamp_min(1)
+        apart = scatters + (means - mean[..., None]).square() * counts
         return Moments(count, mean, apart.sum(-1), self.undefined)
 
 
