@@ -244,7 +244,7 @@ def test_recorded_steps_of_training_leave_the_gradients_of_plain_ones(case: str,
         texts = [" ".join(f"w{int(word)}" for word in torch.randint(80, (length,), generator=draw)) for length in (5, 12, 27)]
         rows = [{**tokenizer(text, return_special_tokens_mask=True), "labels": at % 2} for at, text in enumerate(texts)]
         rows = [{**row, MARKED: [UNANNOTATED] * len(row["input_ids"])} for row in rows]
-        batch = trainer._prepare_inputs(Collator(tokenizer, multiple=16 * (1 + number % 2))(rows))
+        batch = trainer._prepare_inputs(Collator(tokenizer, multiple=32 * (1 + number % 2))(rows))
         module.zero_grad()
         loss = trainer.recorded(batch)
         found = [None if p.grad is None else p.grad.clone() for p in module.parameters()]
