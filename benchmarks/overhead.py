@@ -115,6 +115,8 @@ def runner(side: str, arguments: argparse.Namespace, shape: tuple[int, int]) -> 
             outcomes = measured(running, batches, window_of(loaded.device))
             yield lambda finish=False: running.complete() if finish else (next(outcomes), None)[1]
             outcomes.close()
+            if running.unrecorded is not None:
+                print(f"{side}: {running.unrecorded}", file=sys.stderr)
 
 
 def measured(running: Runner, batches: Iterator[Batch], size: int) -> Generator[object]:

@@ -36,7 +36,7 @@ logging.disable_progress_bar()
 
 SHAPES = (
     *("capture", "classes", "directionality", "geometry", "heads", "laws", "measures", "mixed_in", "mixing"),
-    *("statistics", "stream"),
+    *("pairing", "statistics", "stream"),
 )
 """The test files of contracts: `make test-all` runs them with shapes and types checked at every call."""
 

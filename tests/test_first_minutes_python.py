@@ -24,7 +24,8 @@ from conoscope.common.errors import ConoscopeError, CorpusError, MeasureError, M
 from conoscope.explaining import Judging
 from conoscope.explaining.records import Explanations
 from conoscope.models.family import SelfAttentionForSequenceClassification
-from conoscope.results.differences import NO_MEAN, NOT_KEPT, OTHER_TEXTS
+from conoscope.results.differences import NOT_KEPT, OTHER_TEXTS
+from conoscope.results.pairing import NO_MEAN
 from conoscope.training.splits import splits_to_train
 
 HOSTILE = "</span><script>alert(1)</script>\u202e"
@@ -414,7 +415,8 @@ def test_differences_are_numbers_with_intervals_that_say_how_they_were_made(resu
     sim = differences["sim"]
     assert list(sim)[-8:] == ["value", "other_value", "difference", "low", "high", "n", "other_n", "interval"]
     assert np.allclose(sim["difference"], sim["other_value"] - sim["value"])
-    assert set(sim["interval"]) == {NOT_KEPT}
+    assert set(sim["interval"]) == {"paired, 28 groups of texts"}
+    assert set(differences["class_cones"]["interval"]) <= {NOT_KEPT, NO_MEAN}
     assert bool(sim["difference"].between(sim["low"], sim["high"]).all())
     assert set(differences["effective_rank"]["interval"]) == {NO_MEAN}
     assert differences["effective_rank"]["low"].isna().all()

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import ModernBertConfig, ModernBertModel
+from transformers import ModernBertConfig, ModernBertModel, TrainingArguments
 
 from architectures import padded, tiny
 from conoscope.capture import fused
 from conoscope.capture.batch import Batch
+from conoscope.capture.class_token import reading_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, verify
 from conoscope.capture.trace import Trace
@@ -26,7 +28,12 @@ from conoscope.measures.base import QUANTILES
 from conoscope.measures.tally import Tally
 from conoscope.measuring.running import Runner
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.models.tokenizer import build_tokenizer
 from conoscope.results.from_sums import tables_of
+from conoscope.training.attention_weights import BACKEND
+from conoscope.training.encoding import MARKED, UNANNOTATED, Collator
+from conoscope.training.penalised_trainer import PenalisedTrainer
+from conoscope.training.settings import Training
 from textbook import NAMES, of_kinds
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -201,6 +208,60 @@ def test_memory_is_linear_in_the_length_of_a_text() -> None:
         most = {tokens: most_memory(lambda batch=batch: runner._run(batch).wait()) for tokens, batch in batches.items()}
     beside = {tokens: most[tokens] - plain[tokens] for tokens in batches}
     assert beside[8192] < 10 * max(beside[1024], 2**24), beside
+
+
+STEPS = {
+    "as it is": ({}, {}),
+    "penalised by text": ({}, {"entropy_penalty": 0.1}),
+    "penalised by batch": ({}, {"entropy_penalty": 0.1, "penalty_unit": "summed"}),
+    "course": ({"name": "tp9-residual", "num_attention_heads": 2}, {}),
+    "learned": ({"name": "tp9-cls", "positions": "learned"}, {}),
+    "relative": ({"name": "tp9-cls", "positions": "relative"}, {}),
+}
+
+
+def plain_step(trainer: PenalisedTrainer, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The loss; its graph does not outlive the step, as in training: nothing can be recorded beside it."""
+    loss = trainer._loss_of(batch)
+    loss.backward()
+    return loss.detach()
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_recorded_steps_of_training_leave_the_gradients_of_plain_ones(case: str, tmp_path: Path) -> None:
+    """Also of later batches of a shape, and with whatever torch computes in no fixed order. Nothing else is tried on a CPU."""
+    options, settings = STEPS[case]
+    torch.manual_seed(0)
+    config = preset(**{"name": "pure-attention", "num_hidden_layers": 3, "hidden_size": 48, "vocab_size": 90, **options})
+    module = SelfAttentionForSequenceClassification(config)
+    tokenizer = build_tokenizer([f"w{number}" for number in range(80)])
+    trainer = PenalisedTrainer(
+        module,
+        TrainingArguments(output_dir=str(tmp_path), report_to="none"),
+        penalties=Training(**settings).penalties,
+        tokenizer=tokenizer,
+        reading=reading_of(module),
+        records=True,
+    )
+    if Training(**settings).penalties.any:
+        module.set_attn_implementation(BACKEND)
+    assert trainer.recorded is not None
+    draw = torch.Generator().manual_seed(0)
+    for number in range(9):
+        texts = [" ".join(f"w{int(word)}" for word in torch.randint(80, (length,), generator=draw)) for length in (5, 12, 27)]
+        rows = [{**tokenizer(text, return_special_tokens_mask=True), "labels": at % 2} for at, text in enumerate(texts)]
+        rows = [{**row, MARKED: [UNANNOTATED] * len(row["input_ids"])} for row in rows]
+        batch = trainer._prepare_inputs(Collator(tokenizer, multiple=32 * (1 + number % 2))(rows))
+        module.zero_grad()
+        loss = trainer.recorded(batch)
+        found = [None if p.grad is None else p.grad.clone() for p in module.parameters()]
+        module.zero_grad()
+        expected = plain_step(trainer, batch)
+        torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+        for p, gradient in zip(module.parameters(), found, strict=True):
+            torch.testing.assert_close(gradient, p.grad, rtol=1e-3, atol=1e-6)
+    assert trainer.recorded.reason is None
+    assert trainer.recorded.replayed == 7
 
 
 def most_memory(run: Callable[[], object]) -> int:

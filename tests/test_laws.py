@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.samples import ByKey, Constant, First, Sample, names_of
 from conoscope.sums.statistics import Counts, Covariance, Directions, Gram, Histogram, Moments, Range, Statistic
 
@@ -42,6 +43,7 @@ MAKERS: dict[str, Maker] = {
     "Directions": lambda x, keep, ranks, keys: Directions.of(x, keep),
     "Gram": lambda x, keep, ranks, keys: Gram.of(x, keep),
     "Moments": lambda x, keep, ranks, keys: Moments.of(with_gaps(x), keep),
+    "GroupedMoments": lambda x, keep, ranks, keys: GroupedMoments.of(ranks, with_gaps(x), keep),
     "Histogram": lambda x, keep, ranks, keys: Histogram.of(with_gaps(x) - 5, keep, *EDGES),
     "Range": lambda x, keep, ranks, keys: Range.of(with_gaps(x), keep),
     "Counts": lambda x, keep, ranks, keys: Counts.of(ranks % 4, keep[:, 0]),

@@ -147,8 +147,8 @@ class Recording(Collator):
 
     seen: list[str]
 
-    def __init__(self, tokenizer: Any, reading: Any = None) -> None:
-        super().__init__(tokenizer, reading)
+    def __init__(self, tokenizer: Any, *others: Any) -> None:
+        super().__init__(tokenizer, *others)
         self.words = {number: word for word, number in tokenizer.get_vocab().items()}
 
     def __call__(self, rows: Sequence[Any]) -> dict[str, torch.Tensor]:

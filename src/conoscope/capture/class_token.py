@@ -64,9 +64,9 @@ def last_place(real: Bool[Tensor, "b t"]) -> Int[Tensor, " b"]:
     return real.shape[1] - 1 - real.flip(-1).int().argmax(-1)
 
 
-def side_by_side(rows: Sequence[Sequence[int]], fill: int, side: Side = "right") -> Int[Tensor, "b t"]:
-    """The rows as one tensor, padded to the longest with `fill`."""
-    longest = max(map(len, rows), default=0)
+def side_by_side(rows: Sequence[Sequence[int]], fill: int, side: Side = "right", multiple: int = 1) -> Int[Tensor, "b t"]:
+    """The rows as one tensor, padded with `fill` to the longest, or to the next multiple."""
+    longest = -(-max(map(len, rows), default=0) // multiple) * multiple
     fills = [[fill] * (longest - len(row)) for row in rows]
     return torch.tensor([[*row, *more] if side == "right" else [*more, *row] for row, more in zip(rows, fills, strict=True)])
 

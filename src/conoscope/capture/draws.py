@@ -10,6 +10,7 @@ from torch import Tensor
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.class_token import first_place
+from conoscope.sums.grouped import GROUPS
 from conoscope.sums.numeric import mixed
 
 DRAWN = 16
@@ -34,6 +35,13 @@ def sampled_tokens(batch: Batch, mask: str, size: int) -> Int[Tensor, " n"]:
         return _flat(where, keep.shape[1])[keep.gather(1, where)]
 
     return batch.drawn(("sampled tokens", mask, size), compute)
+
+
+def groups_of(batch: Batch, at: Int[Tensor, " n"] | None = None) -> Int[Tensor, " items"]:
+    """The group of each text, by the hash of its id; or of the text of each of some tokens, which are flat indices in the
+    batch."""
+    groups = batch.drawn("groups", lambda host: host.example_ranks % GROUPS)
+    return groups if at is None else groups[at // batch.real.shape[1]]
 
 
 def keep_on_host(batch: Batch, sent: Int[Tensor, " n"], host: Int[Tensor, " n"]) -> None:

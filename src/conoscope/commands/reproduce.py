@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from conoscope.commands.base import Command, Unused, left_in
-from conoscope.commands.option_types import positive, rate
+from conoscope.commands.option_types import positive, weight
 from conoscope.commands.printing import plain
 from conoscope.commands.shared_options import data_dir_option, fields_from
 from conoscope.common.errors import OutputError
@@ -40,7 +40,9 @@ def _options(command: ArgumentParser) -> None:
         "--only", action="append", default=[], metavar="KEY=VALUE",
         help="run only some conditions, as in corpus=hatexplain; repeat for more",
     )  # fmt: skip
-    command.add_argument("--minutes", type=rate, metavar="N", help="start no run after N minutes; the record says which are left")
+    command.add_argument(
+        "--minutes", type=weight, metavar="N", help="start no run after N minutes (0: none); the record says which are left"
+    )
     command.add_argument("--keep-models", action="store_true", help="keep the trained models in the folder")
     command.add_argument("--record", metavar="FILE", help="print this record, and run nothing")
     command.add_argument("--page", metavar="FILE", help="also write a Markdown page, with its figures beside it")

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.needs import Need
 from conoscope.quantities.attention import ROWS
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.statistics import Moments
 
 
 def _parts(softmax: str) -> Iterator[Part]:
     if softmax == "twice":
-        yield Part({"row": "cls"}, True, {"each": Need.of(Moments, "softmaxed_entropy")})
+        yield Part({"row": "cls"}, True, {"each": Need.of(GroupedMoments, "softmaxed_entropy")})
         return
     for row in ROWS:
-        yield Part({"row": row}, True, {"each": Need.of(Moments, "attention_entropy", row=row)})
+        yield Part({"row": row}, True, {"each": Need.of(GroupedMoments, "attention_entropy", row=row)})
 
 
 @reads(_parts, within=(0, 1), source="Nguyen et al. 2022; Fosse et al. 2023", softmax=("once", "twice"))

@@ -1,6 +1,7 @@
 """Values by example: what tables that are means over sampled examples are the means of, so that two runs can be paired."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from torch import Tensor
@@ -8,9 +9,10 @@ from torch import Tensor
 from conoscope.measures.base import Part, request
 from conoscope.measures.class_cones.cosines import cones_of, kinds_of
 from conoscope.measures.class_cones.nearest import scored_examples
-from conoscope.measures.gates import scores_of
+from conoscope.measures.gates import cells_of, scores_of
 from conoscope.measures.tally import Tally
 from conoscope.quantities.directionality import NUMBERS
+from conoscope.quantities.gates import GRID
 from conoscope.sums.statistics import Statistic
 
 Rows = Iterator[dict[str, Any]]
@@ -28,7 +30,7 @@ def by_example(table: str, measures: Iterable[str], tally: Tally) -> list[dict[s
     return rows
 
 
-def _by_head(layer: int, names: Iterable[str], values: Tensor, **keys: str) -> Rows:
+def _by_head(layer: int, names: Iterable[str], values: Tensor, **keys: str | int) -> Rows:
     for name, of_heads in zip(names, values.tolist(), strict=True):
         for head, value in enumerate(of_heads, 1):
             yield {"layer": layer, "head": head, **keys, "example": name, "value": value}
@@ -39,6 +41,13 @@ def _gates(part: Part, sums: Sums) -> Rows:
         names = maps.texts()  # type: ignore[attr-defined]
         for score, values in scores_of(maps).items():  # type: ignore[arg-type]
             yield from _by_head(layer, names, values, score=score)
+
+
+def _maps(part: Part, sums: Sums) -> Rows:
+    for layer, maps in sums["maps"].items():
+        names, each = maps.texts(), cells_of(maps)  # type: ignore[attr-defined, arg-type]
+        for query, key in product(range(GRID), repeat=2):
+            yield from _by_head(layer, names, each[:, :, query, key], query=query + 1, key=key + 1)
 
 
 def _directionality(part: Part, sums: Sums) -> Rows:
@@ -60,6 +69,7 @@ def _nearest(part: Part, sums: Sums) -> Rows:
 
 READERS: dict[str, Callable[[Part, Sums], Rows]] = {
     "gates": _gates,
+    "gates.maps": _maps,
     "directionality": _directionality,
     "class_cones.nearest": _nearest,
 }

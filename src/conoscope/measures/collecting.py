@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from conoscope.capture.batch import Batch, Memo
+from conoscope.capture.draws import groups_of
 from conoscope.capture.trace import PooledOutput, Trace
 from conoscope.measures.needs import Key, Need
 from conoscope.measures.places import Places, group_of
@@ -217,7 +218,7 @@ class Collector:
         if found is not None:
             # Arrays of fewer places are those of the last ones.
             count = len(found if isinstance(found, Tensor) else found[0])
-            self._add_result(job.slots[-count:], found, self.batch)
+            self._add_result(job.slots[-count:], self._with_groups(need, found, count), self.batch)
 
     def _computed(self, job: Job, stacks: Stacks, scope: Memo) -> Any:
         need, arguments = job.need, dict(job.need.given)
@@ -230,6 +231,15 @@ class Collector:
         for parameter, stacking in job.stacks:
             arguments[parameter] = self._stacked(stacking, need, stacks)  # type: ignore[assignment]
         return need.compute(arguments)
+
+    def _with_groups(self, need: Need, found: Any, layers: int) -> Any:
+        """What a quantity returned, with the group of each item if its sums are by group of texts."""
+        if not need.grouped:
+            return found
+        at = self._places.of(need) if need.described.tokens is not None else None
+        # One array for all needs of the same items: a replayed batch copies it once.
+        groups = self.batch.memo(("groups", id(at), layers), lambda: (groups_of(self.batch, at).expand(layers, -1), at))
+        return (*found, groups[0])
 
     @cached_property
     def _answer(self) -> Answer:

@@ -9,6 +9,7 @@ from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.needs import Need
 from conoscope.quantities import MASKS, resolve_mask
 from conoscope.quantities.cones import CONES
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.statistics import Directions, Moments
 
 BY_HEAD = ("query", "key", "value")
@@ -19,7 +20,7 @@ def _parts(mask: str) -> Iterator[Part]:
     for site, width in SITES:
         options = {"site": site, "width": width, "mask": resolve_mask(mask, site)}
         needs = {
-            "each": Need.of(Moments, "cones", **options),
+            "each": Need.of(GroupedMoments, "cones", **options),
             "pooled": Need.of(Directions, "directions", **options),
             "random": Need.of(Directions, "random_vectors", **options),
         }
@@ -66,7 +67,7 @@ SUMS = ("units", "vectors")
 
 def _index_parts(mask: str, sum: str) -> Iterator[Part]:
     for site, width in INDEX_SITES:
-        needs = {"each": Need.of(Moments, "cones", site=site, width=width, mask=mask)}
+        needs = {"each": Need.of(GroupedMoments, "cones", site=site, width=width, mask=mask)}
         yield Part({"site": site, "mask": mask, "sum": sum}, width == "head", needs, {"sum": sum})
 
 

@@ -152,6 +152,12 @@ def gates_names(maps: Sample, limits: Thresholds) -> Reading:
     return Reading(stability, torch.full_like(stability, torch.nan), count, {"gates": names})
 
 
+def cells_of(maps: Sample) -> Float[Tensor, "k h g g"]:
+    """The attention maps of each sampled example, on a grid."""
+    cells: Tensor = maps.values.double().unflatten(1, (-1, GRID, GRID))
+    return cells
+
+
 def _maps_parts(examples: str) -> Iterator[Part]:
     yield Part({}, True, {"maps": Need.of(Sample, "pooled_maps", examples=examples)})
 
@@ -163,7 +169,7 @@ def gates_maps(maps: Sample) -> Iterator[Reading]:
     The first and the last place are those of the first and the last token, special ones too; the tokens between share the
     others evenly. Rows (`query`) add up to 1 over `key`, both counted from 1.
     """
-    each = maps.values.double().unflatten(1, (-1, GRID, GRID))
+    each = cells_of(maps)
     for query in range(GRID):
         for key in range(GRID):
             yield _over_examples(each[:, :, query, key]).with_keys(query=query + 1, key=key + 1)

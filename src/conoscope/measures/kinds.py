@@ -12,6 +12,7 @@ from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.measures.correlation import spearman
 from conoscope.measures.needs import Need
 from conoscope.quantities.kinds import HEADS, OF_KIND
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Counts, Moments, Range
 
@@ -20,9 +21,9 @@ TOKENS = 32
 
 
 def _parts() -> Iterator[Part]:
-    needs = {"each": Need.of(Moments, "kind_norms")}
+    needs = {"each": Need.of(GroupedMoments, "kind_norms")}
     yield Part({}, True, needs)
-    yield Part({}, False, {**needs, "summed": Need.of(Moments, "summed_kind_norms")})
+    yield Part({}, False, {**needs, "summed": Need.of(GroupedMoments, "summed_kind_norms")})
 
 
 @reads(_parts, within=(0, inf), source="Kobayashi et al. 2020")
@@ -44,7 +45,7 @@ def norms(each: Moments, summed: Moments | None = None) -> Iterator[Reading]:
 
 
 def _dispersion_parts() -> Iterator[Part]:
-    needs = {"each": Need.of(Moments, "transformed_lengths"), "ends": Need.of(Range, "transformed_ends")}
+    needs = {"each": Need.of(GroupedMoments, "transformed_lengths"), "ends": Need.of(Range, "transformed_ends")}
     yield Part({}, True, needs)
 
 
@@ -141,7 +142,7 @@ def frequency(tokens: Mapping[int, Sample], counts: Mapping[int, Counts]) -> Ite
 
 
 def _head_parts() -> Iterator[Part]:
-    yield Part({}, True, {"each": Need.of(Moments, "head_masses")})
+    yield Part({}, True, {"each": Need.of(GroupedMoments, "head_masses")})
 
 
 @reads(_head_parts, within=(0, inf), source="Clark et al. 2019")

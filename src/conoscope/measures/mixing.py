@@ -8,6 +8,7 @@ import torch
 from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.measures.needs import Need
 from conoscope.quantities.mixing import MIXING
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.samples import Constant
 from conoscope.sums.statistics import Moments, Range
 
@@ -15,8 +16,8 @@ TOKENS = ("drawn", "all")
 
 
 def _parts(tokens: str) -> Iterator[Part]:
-    needs = {name: Need.of(kind, "mixing", tokens=tokens) for name, kind in (("each", Moments), ("ends", Range))}
-    yield Part({"tokens": tokens}, False, {**needs, "sizes": Need.of(Moments, "kind_counts")})
+    needs = {name: Need.of(kind, "mixing", tokens=tokens) for name, kind in (("each", GroupedMoments), ("ends", Range))}
+    yield Part({"tokens": tokens}, False, {**needs, "sizes": Need.of(GroupedMoments, "kind_counts")})
 
 
 @reads(_parts, within=(0, 1), source="Kobayashi et al. 2021", across=True, tokens=TOKENS)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from conoscope.quantities import QUANTITIES, Quantity
 from conoscope.quantities.base import REDUCTIONS, Reduction, Subject, site_of
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.statistics import Statistic
 
 
@@ -128,15 +129,23 @@ class Need:
 
     def reduce(self, arrays: tuple[Any, ...]) -> Statistic:
         """The statistic of the arrays of one batch, or of several batches concatenated: layers first, items second."""
+        arrays, groups = (arrays[:-1], arrays[-1:]) if self.grouped else (arrays, ())
         finished = arrays if self.described.finish is None else self.described.finish(*arrays)
         if isinstance(finished, Statistic):
             return finished
         # A statistic takes items first; layers are among its kept axes.
-        return self.kind.of(*(array.transpose(0, 1) if isinstance(array, Tensor) else array for array in finished))
+        first = (array.transpose(0, 1) if isinstance(array, Tensor) else array for array in (*groups, *finished))
+        return self.kind.of(*first)
 
     def reduce_one(self, arrays: tuple[Any, ...]) -> Statistic:
         """The same for a quantity of a batch, which has no layers: the first axis has one place."""
+        arrays = (arrays[-1], *arrays[:-1]) if self.grouped else arrays
         return self.kind.of(*(array[0] if isinstance(array, Tensor) else array for array in arrays))
+
+    @cached_property
+    def grouped(self) -> bool:
+        """Whether its sums are kept by group of texts: the group of each item is then the last of its arrays."""
+        return self.kind is GroupedMoments
 
     @property
     def kind(self) -> type[Statistic]:

@@ -1,6 +1,7 @@
 """Norms: how long the vectors are."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from conoscope.measures.base import QUANTILES, Part, Reading, also_reads, reads
 from conoscope.measures.needs import Need
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.statistics import Histogram, Moments
 
 SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "head"))
@@ -16,7 +18,7 @@ SITES = (("hidden", "whole"), ("query", "head"), ("key", "head"), ("value", "hea
 def _parts() -> Iterator[Part]:
     for site, width in SITES:
         options = {"site": site, "width": width}
-        needs = {"each": Need.of(Moments, "norms", **options), "counts": Need.of(Histogram, "norm_counts", **options)}
+        needs = {"each": Need.of(GroupedMoments, "norms", **options), "counts": Need.of(Histogram, "norm_counts", **options)}
         yield Part({"site": site}, width == "head", needs)
 
 
@@ -26,8 +28,12 @@ def vector_norms(each: Moments, counts: Histogram) -> Reading:
     return Reading(each.mean, each.sd, each.count, {name: quantile(counts, q) for name, q in QUANTILES.items()})
 
 
-@also_reads("vector_norms.histogram", _parts, within=(0, 1))
-def histogram(each: Moments, counts: Histogram) -> Iterator[Reading]:
+def _histogram_parts() -> Iterator[Part]:
+    return (replace(part, needs={"counts": part.needs["counts"]}) for part in _parts())
+
+
+@also_reads("vector_norms.histogram", _histogram_parts, within=(0, 1))
+def histogram(counts: Histogram) -> Iterator[Reading]:
     """The share of the vectors whose length lies in each bin, from `low` up to `high`."""
     total = counts.counts.sum(-1)
     none = torch.full(total.shape, torch.nan)

@@ -14,6 +14,9 @@ from conoscope.measures.needs import Need
 from conoscope.sums.drawing import Chosen
 from conoscope.sums.stacked import Slots
 
+LARGE = 2**18
+"""Values of more bytes are moved out of page-locked memory beside the GPU's work."""
+
 
 @dataclass
 class Pending:
@@ -33,7 +36,7 @@ class Pending:
             return cls(slots, chosen, batch, values)
         pending = cls(slots, chosen, batch, values.to("cpu", non_blocking=True), torch.cuda.Event())
         pending.arrived.record()
-        if pending.finish is not None:
+        if pending.finish is not None or values.nbytes > LARGE:
             pending.later = _worker().submit(pending._finished)
         return pending
 
@@ -46,9 +49,12 @@ class Pending:
         return self.later.result() if self.later is not None else self._finished()
 
     def _finished(self) -> Tensor:
+        values = self.values
         if self.arrived is not None:
             self.arrived.synchronize()
-        return self.values if self.finish is None else self.finish(self.values, self.batch, self.chosen)
+            # They arrived in page-locked memory, which is slow to allocate: it is free for the next batch at once.
+            values = self.values = values.clone()
+        return values if self.finish is None else self.finish(values, self.batch, self.chosen)
 
     @property
     def finish(self) -> Callable[[Tensor, Batch, Chosen], Tensor] | None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from conoscope.measures.base import Part, Reading, reads
 from conoscope.measures.needs import Need
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.numeric import entropy_rank
 from conoscope.sums.statistics import Gram, Moments
 
@@ -60,7 +61,7 @@ def top_directions(products: Gram) -> Iterator[Reading]:
 
 def _variance_parts(mask: str) -> Iterator[Part]:
     for site, width in SITES:
-        needs = {"each": Need.of(Moments, "variances", site=site, width=width, mask=mask)}
+        needs = {"each": Need.of(GroupedMoments, "variances", site=site, width=width, mask=mask)}
         yield Part({"site": site, "mask": mask}, width == "head", needs)
 
 

@@ -10,12 +10,13 @@ from torch import Tensor
 from conoscope.measures.base import Part, Reading, also_reads, reads
 from conoscope.measures.needs import Need
 from conoscope.quantities.stream import STREAM
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Directions, Moments
 
 
 def _parts() -> Iterator[Part]:
-    needs = {"each": Need.of(Moments, "stream", site="hidden"), "pairs": Need.of(Sample, "stream_pairs")}
+    needs = {"each": Need.of(GroupedMoments, "stream", site="hidden"), "pairs": Need.of(Sample, "stream_pairs")}
     yield Part({"site": "hidden"}, False, needs)
 
 

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conoscope.capture.batch import PLAN, Batch
+from conoscope.capture.draws import groups_of
 from conoscope.capture.sending import is_capturing
 from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.common.errors import OutputError
@@ -31,11 +32,12 @@ from conoscope.measures.places import Places
 from conoscope.quantities.base import Reduction, Subject
 from conoscope.quantities.class_maps import heads_of
 from conoscope.sums.drawing import Chosen, Draw
+from conoscope.sums.grouped import GroupedMoments
 from conoscope.sums.samples import Sample
 from conoscope.sums.stacked import Slots, StackedSample, StackedSums, Summing
 from conoscope.sums.statistics import Statistic
 
-FORMAT = 3
+FORMAT = 4
 There = Callable[[Batch], Bool[Tensor, " b"]]
 
 
@@ -171,7 +173,8 @@ class Tally:
             if "answer" not in need.described.parameters:
                 found = need.compute({"batch": batch.on_host})
                 if found is not None:
-                    self.add_result(((need, 1),), alone(found), batch)
+                    groups = (groups_of(batch.on_host),) if need.grouped else ()
+                    self.add_result(((need, 1),), alone((*found, *groups)), batch)
 
     def add(self, subject: Subject) -> None:
         """Add one layer of one batch, or of the weights, to the sums."""
@@ -279,7 +282,12 @@ class Tally:
         self.sums[need, layer] = part if before is None else before + part
 
     def of(self, need: Need) -> Iterator[tuple[int, Statistic]]:
-        """The layers with sums of this need, in order, each with its sums."""
+        """The layers with sums of this need, in order, each with its sums, over all groups of texts."""
+        for layer, sums in self.kept_of(need):
+            yield layer, sums.total() if isinstance(sums, GroupedMoments) else sums
+
+    def kept_of(self, need: Need) -> Iterator[tuple[int, Statistic]]:
+        """The same with the sums as they are kept, some of them by group of texts."""
         self.flush()
         yield from sorted(((layer, sums) for (kept, layer), sums in self.sums.items() if kept == need), key=itemgetter(0))
 

@@ -174,12 +174,12 @@ class Replays:
 
     def _captured(self, ready: Ready) -> Program | None:
         """The program of batches laid out like this one, of which one ran before; None if it cannot be captured."""
-        places = ready.shape.capacities.padded(ready.host)
+        places, before = ready.shape.capacities.padded(ready.host), ModuleState.of(self.module)
         try:
             program, asked = self._capture(ready, places)
         # Whatever a model or a driver objects to, such as waiting for the GPU: the batch runs operation by operation.
         except Exception as error:
-            self._state.restore()
+            before.restore()
             _free_frames(error)
             if _is_out_of_memory(error):
                 self._stop_for_memory()
@@ -187,7 +187,7 @@ class Replays:
                 self._failed(_why(error))
             return None
         if asked or places.asked or not self._state.holds_the_same_tensors(ModuleState.of(self.module)):
-            self._state.restore()
+            before.restore()
             self._failed("they ask for what was not sent with them, or the model keeps what it computes")
             return None
         self._failures = 0

@@ -11,7 +11,7 @@ from conoscope.capture.batch import Batch, Memo
 from conoscope.capture.draws import mask_of, sampled_tokens
 from conoscope.quantities.base import Arrays, quantity
 from conoscope.quantities.reductions import kept, whole_norms
-from conoscope.sums.statistics import Directions, Moments
+from conoscope.sums.statistics import Directions
 
 CONES = ("sim", "intra_sim", "cone_index", "cone_share", "sum_norm")
 """What `cones` computes for each sentence, in this order."""
@@ -134,13 +134,10 @@ def of_lengths(norms: Float[Tensor, "l b t h"], keep: Float[Tensor, "b t 1"]) ->
     return torch.cat((count.expand_as(mean), mean, scatter), dim=2)
 
 
-def moments_of_lengths(lengths: Float[Tensor, "l n 3 h"]) -> Moments:
-    """The moments of all lengths, from those of each sentence."""
-    count, means, scatters = lengths.double().nan_to_num().unbind(2)
-    total = count.sum(1)
-    mean = (count * means).sum(1) / total.clamp_min(1)
-    scatter = (scatters + count * (means - mean[:, None]).square()).sum(1)
-    return Moments(total.long(), mean, scatter, torch.zeros_like(total, dtype=torch.int64))
+def moments_of_lengths(lengths: Float[Tensor, "l n 3 h"]) -> Arrays:
+    """The mean of each sentence's lengths, their number, and Σ(length - mean)²."""
+    count, means, scatters = lengths.double().unbind(2)
+    return means, count, scatters
 
 
 @quantity(finish=moments_of_lengths)

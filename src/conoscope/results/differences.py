@@ -1,4 +1,4 @@
-"""Differences: what two results differ by, number by number, with 95 % intervals; paired by example where both keep examples."""
+"""Differences: what two results differ by, number by number, with 95 % intervals; paired where both read the same texts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -9,11 +9,13 @@ from conoscope.common.errors import MeasureError, NotMeasuredError, one_of
 from conoscope.common.keywords import nearest
 from conoscope.common.pooling import described, vector_read
 from conoscope.common.terminal import printable
+from conoscope.results.pairing import by_groups, by_items, unpaired
 from conoscope.results.store import measured
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from conoscope.results.replicates import Replicates
     from conoscope.results.result import Result
 
     Tables = Mapping[str, Any]
@@ -21,14 +23,16 @@ else:
     # With its types, a check of types would compute every table.
     Tables = Mapping
 
-LEVEL = 0.975
 ITEMS = {"self_sim": "self_sim.words", "max_explained_variance": "max_explained_variance.words"}
 """Tables that are means over the rows of another table."""
-NO_MEAN = "none: the value is not a mean of items, or is one of a single item"
-NOT_KEPT = "unpaired: the sums keep no value for each text"
+NO_MEANS = ("capacity", "norms.dispersion")
+"""Tables whose sd is not that of the items of which the value is the mean: random choices of classes, and lengths of which it is
+the sd divided by the mean."""
+NOT_KEPT = "unpaired: the sums keep no values by text"
 OTHER_TEXTS = "unpaired: the texts differ"
-OTHER_ITEMS = "unpaired: it is not known of the same items in both"
 DIFFER = "runs differ in the vector of a text"
+RENAMED = {"low": "from", "high": "to"}
+"""Keys of tables whose names are those of the ends of an interval."""
 SHOWN = 8
 """How many of the largest differences are shown."""
 
@@ -38,9 +42,9 @@ class Differences(Tables):
     difference (other_value minus value), low, high, n, other_n and interval, which says how low and high were made. `findings`
     tells a few of the largest in sentences.
 
-    `paired`: of the same examples in both. `unpaired`: from both standard deviations, as of different texts; where both models
-    agree text by text it is too wide. `none`: the value is not a mean of items. Only rows that both results have are compared,
-    and only tables whose rows have keys of their own (see `left_out`).
+    `paired`: of the same examples in both, or of groups of the same texts. `unpaired`: from both standard deviations, as of
+    different texts; where both models agree text by text it is too wide. `none`: the value is not a mean of items. Only rows that
+    both results have are compared, and only tables whose rows have keys of their own (see `left_out`).
     """
 
     def __init__(self, one: "Result", other: "Result", names: Sequence[str] | None = None) -> None:
@@ -92,7 +96,7 @@ class Differences(Tables):
         if name not in self.tables:
             raise NotMeasuredError(f"{name!r} is not compared{nearest(str(name), self.tables)}; compared: {one_of(self.tables)}")
         if name not in self._computed:
-            found = _with_intervals(_merged(self.one[name], self.other[name]), *self._items(name))
+            found = self._with_intervals(name)
             apart = f"; {DIFFER}" if self.vectors is not None and self.reads_vectors(name) else ""
             self._computed[name] = found.assign(interval=found["interval"] + apart)
         return self._computed[name]
@@ -149,20 +153,18 @@ class Differences(Tables):
     def _sources(self) -> "Sequence[Result] | Mapping[str, Result]":
         return [*self._both] if self.names is None else dict(zip(self.names, self._both, strict=True))
 
-    def _items(self, name: str) -> "tuple[pd.DataFrame | None, str]":
-        """The values of each item in both results, paired, None if the results do not keep them; and why other rows are not."""
-        if not self.same_texts:
-            return None, OTHER_TEXTS
-        frames = [frame for result in self._both if (frame := _items_of(result, name)) is not None]
-        if len(frames) < 2:
-            return None, NOT_KEPT
-        keys = [column for column in frames[0].columns if column != "value"]
-        sizes = [frame.groupby(keys[:-1], dropna=False)["value"].transform("size") for frame in frames]
-        counted = [frame.assign(items=size) for frame, size in zip(frames, sizes, strict=True)]
-        paired = counted[0].merge(counted[1], on=keys, suffixes=("", "_other"))
-        paired["common"] = paired.groupby(keys[:-1], dropna=False)["value"].transform("size")
-        whole = (paired["items"] == paired["common"]) & (paired["items_other"] == paired["common"])
-        return paired[whole][[*keys, "value", "value_other"]], OTHER_ITEMS
+    def _with_intervals(self, name: str) -> "pd.DataFrame":
+        both = _merged(self.one[name], self.other[name])
+        columns = [*_keys(both), "value", "other_value", "difference", "low", "high", "n", "other_n", "interval"]
+        found = unpaired(both, NOT_KEPT if self.same_texts else OTHER_TEXTS, name.partition(":")[0] not in NO_MEANS)
+        if self.same_texts:
+            one, other = (_items_of(result, name) for result in self._both)
+            if one is not None and other is not None:
+                found = by_items(found, one, other)
+            first, second = (_replicates(result, name) for result in self._both)
+            if first is not None and second is not None:
+                found = by_groups(found, first, second)
+        return found[columns]
 
 
 def _items_of(result: "Result", name: str) -> "pd.DataFrame | None":
@@ -176,6 +178,13 @@ def _items_of(result: "Result", name: str) -> "pd.DataFrame | None":
 
     rows = pd.DataFrame(by_example(name, result.provenance["measures"], result.tally))
     return None if rows.empty else _once(rows[[*(c for c in rows if c not in ("example", "value")), "example", "value"]])
+
+
+def _replicates(result: "Result", name: str) -> "Replicates | None":
+    """What a table's rows are without each group of texts."""
+    from conoscope.results.replicates import replicates
+
+    return replicates(result, name)
 
 
 def _rows_of_items(result: "Result", name: str) -> "pd.DataFrame | None":
@@ -202,60 +211,10 @@ def _comparable(frame: "pd.DataFrame") -> bool:
 
 def _merged(one: "pd.DataFrame", other: "pd.DataFrame") -> "pd.DataFrame":
     """The rows that both tables have, and their differences."""
+    one, other = (frame.rename(columns={key: RENAMED[key] for key in _keys(frame) if key in RENAMED}) for frame in (one, other))
     keys = [key for key in _keys(one) if key in _keys(other)]
     columns = [*keys, "value", "sd", "n"]
     both = one[columns].merge(other[columns], on=keys, suffixes=("", "_other"))
     both = both.rename(columns={"value_other": "other_value", "n_other": "other_n"})
     both["difference"] = both["other_value"].astype(float) - both["value"].astype(float)
     return both
-
-
-def _with_intervals(both: "pd.DataFrame", items: "pd.DataFrame | None", why: str) -> "pd.DataFrame":
-    keys = list(both.columns[: list(both.columns).index("value")])
-    found = _unpaired(both, why)
-    if items is not None:
-        found = _paired(found, items, keys)
-    return found[[*keys, "value", "other_value", "difference", "low", "high", "n", "other_n", "interval"]]
-
-
-def _unpaired(both: "pd.DataFrame", why: str) -> "pd.DataFrame":
-    """Welch's intervals, from both standard deviations; none where a value is not a mean."""
-    import numpy as np
-    from scipy.stats import t
-
-    with np.errstate(all="ignore"):
-        parts = [
-            (both[sd].astype(float) ** 2 / both[n].astype(float)).to_numpy() for sd, n in (("sd", "n"), ("sd_other", "other_n"))
-        ]
-        spread = parts[0] + parts[1]
-        counts = [both[n].astype(float).to_numpy() - 1 for n in ("n", "other_n")]
-        freedom = spread**2 / sum(part**2 / count for part, count in zip(parts, counts, strict=True))
-        half = np.where(spread == 0, 0.0, t.ppf(LEVEL, freedom) * np.sqrt(spread))
-    known = np.isfinite(half)
-    return both.assign(
-        low=np.where(known, both["difference"] - half, np.nan),
-        high=np.where(known, both["difference"] + half, np.nan),
-        interval=np.where(known, why, NO_MEAN),
-    )
-
-
-def _paired(both: "pd.DataFrame", items: "pd.DataFrame", keys: Sequence[str]) -> "pd.DataFrame":
-    """The same with paired intervals where the means of the items are the values of the table."""
-    import numpy as np
-    from scipy.stats import t
-
-    ours = [column for column in items.columns[:-3] if column in keys]
-    items = items.astype({column: both[column].dtype for column in ours})
-    apart = items.assign(apart=items["value_other"] - items["value"]).groupby(ours, dropna=False, as_index=False)
-    of_items = apart.agg(one=("value", "mean"), two=("value_other", "mean"), spread=("apart", "std"), items=("apart", "size"))
-    found = both.merge(of_items, on=ours, how="left")
-    same = np.isclose(found["one"], found["value"].astype(float)) & np.isclose(found["two"], found["other_value"].astype(float))
-    same &= (found["items"] > 1).to_numpy()
-    half = t.ppf(LEVEL, (found["items"] - 1).where(same)) * found["spread"] / np.sqrt(found["items"])
-    what = items.columns[-3]
-    named = [f"paired, {count:.0f} {what}s" for count in found["items"].fillna(0)]
-    return found.assign(
-        low=np.where(same, found["difference"] - half, found["low"]),
-        high=np.where(same, found["difference"] + half, found["high"]),
-        interval=np.where(same, named, found["interval"]),
-    )

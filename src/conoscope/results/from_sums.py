@@ -18,6 +18,8 @@ from conoscope.sums.statistics import Statistic
 if TYPE_CHECKING:
     import pandas as pd
 
+Sums = Mapping[str, Mapping[int, Statistic]]
+"""The sums of each layer that a block of a table reads, by the name under which it reads them."""
 CLASS_COLUMNS = ("class", "gold", "predicted", "other_class")
 """The columns in which a class number is replaced by its name."""
 
@@ -27,8 +29,7 @@ def all_tables(tally: Tally, provenance: Mapping[str, Any]) -> dict[str, "pd.Dat
 
     Measures requested by name must have a table; for a shard of a corpus, or if every measure was run, empty ones are left out.
     """
-    classes = provenance["model"]["labels"] or provenance["corpus"]["labels"]
-    kinds = (*KINDS, *provenance["options"].get("kinds", {}))
+    classes, kinds = names_of(provenance)
     tables: dict[str, pd.DataFrame] = {}
     for requested in map(request, provenance["measures"]):
         of_measure = tables_of(requested, tally, classes, kinds)
@@ -36,6 +37,12 @@ def all_tables(tally: Tally, provenance: Mapping[str, Any]) -> dict[str, "pd.Dat
             raise _nothing(requested)
         tables |= of_measure
     return tables
+
+
+def names_of(provenance: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[str]]:
+    """The names of a run's classes and of its kinds of tokens."""
+    classes = provenance["model"]["labels"] or provenance["corpus"]["labels"]
+    return classes, (*KINDS, *provenance["options"].get("kinds", {}))
 
 
 def load_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
@@ -77,23 +84,32 @@ def tables_of(
     import pandas as pd
 
     tables = {}
-    names = {**dict.fromkeys(CLASS_COLUMNS, classes), "kind": kinds}
     for name, spec, parts in requested.tables():
-        rows = [row for part in parts for row in _part_rows(requested, spec, part, tally)]
+        rows = [row for part in parts for row in part_rows(requested, spec, part, _sums_of(part, tally))]
         if any(row["n"] for row in rows):
-            frame = pd.DataFrame([_named(row, names) for row in rows])
+            frame = pd.DataFrame(named(rows, classes, kinds))
             tables[name] = frame.astype({"layer": "Int64", "head": "Int64", "n": "Int64"})
     return tables
 
 
+def named(rows: Iterable[dict[str, Any]], classes: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows with names instead of the numbers of classes and kinds; kind -1 becomes `all`."""
+    names = {**dict.fromkeys(CLASS_COLUMNS, classes), "kind": kinds}
+    return [_named(row, names) for row in rows]
+
+
 def _named(row: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The row with names instead of the numbers of classes and kinds; kind -1 becomes `all`."""
-    named = {key: names[key][row[key]] for key in names.keys() & row.keys() if 0 <= row[key] < len(names[key])}
-    return {**row, **named, **({"kind": "all"} if row.get("kind") == -1 else {})}
+    known = {key: names[key][row[key]] for key in names.keys() & row.keys() if 0 <= row[key] < len(names[key])}
+    return {**row, **known, **({"kind": "all"} if row.get("kind") == -1 else {})}
 
 
-def _part_rows(requested: Request, spec: Table, part: Part, tally: Tally) -> Iterator[dict[str, Any]]:
-    for reading in _readings(spec, part, {name: dict(tally.of(need)) for name, need in part.needs.items()}):
+def _sums_of(part: Part, tally: Tally) -> Sums:
+    return {name: dict(tally.of(need)) for name, need in part.needs.items()}
+
+
+def part_rows(requested: Request, spec: Table, part: Part, sums: Sums) -> Iterator[dict[str, Any]]:
+    """The rows of a block of a table, read from its sums: keys first, then value, sd, n and further columns."""
+    for reading in _readings(spec, part, sums):
         for head, numbers in enumerate(_numbers(reading)):
             yield {
                 "measure": requested.measure.name,
@@ -105,7 +121,7 @@ def _part_rows(requested: Request, spec: Table, part: Part, tally: Tally) -> Ite
             }
 
 
-def _readings(spec: Table, part: Part, sums: Mapping[str, Mapping[int, Statistic]]) -> Iterator[Reading]:
+def _readings(spec: Table, part: Part, sums: Sums) -> Iterator[Reading]:
     """Every reading of a block, with its layer; layers that lack a required statistic are skipped."""
     if spec.across:
         if any(sums.values()) and all(sums[name] for name in spec.required & sums.keys()):

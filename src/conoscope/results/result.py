@@ -80,7 +80,7 @@ class Result(Shown):
 
     def compare(self, other: "Result", names: Sequence[str] | None = None) -> "Differences":
         """The other result minus this one, as in before.compare(after): number by number, with 95 % intervals, paired where both
-        keep values by example.
+        read the same texts and the value is a mean over them.
 
         `names`: what this one and the other are called in figures and reports, as in ("before", "after").
         """

@@ -6,7 +6,7 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any
 
-from conoscope.common.bounds import POSITIVE, RATE, check
+from conoscope.common.bounds import POSITIVE, WEIGHT, check
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.terminal import say
 from conoscope.common.writing import make_folder
@@ -50,7 +50,7 @@ class Reproducing:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        check(self, names=("data_dir", "model", "vectors"), seeds=POSITIVE, limit=POSITIVE, jobs=POSITIVE, minutes=RATE)
+        check(self, names=("data_dir", "model", "vectors"), seeds=POSITIVE, limit=POSITIVE, jobs=POSITIVE, minutes=WEIGHT)
         for name in ("records", "only"):
             if isinstance(getattr(self, name), str):
                 raise MeasureError(f"{name}={getattr(self, name)!r} is one text; give a list")

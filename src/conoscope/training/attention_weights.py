@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import eager_mask
+from transformers.masking_utils import sdpa_mask
 
 from conoscope.capture.eager import eager_attention
 from conoscope.common.errors import CaptureError, ModelError
@@ -40,8 +41,15 @@ def _attend(
     return context, weights
 
 
+def _mask(*, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor | None:
+    """The mask of transformers' eager attention, 0 or the lowest number, without a copy to the GPU that a CUDA graph cannot
+    hold."""
+    seen: Tensor | None = sdpa_mask(**{**kwargs, "allow_is_causal_skip": False})
+    return None if seen is None else torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)
+
+
 AttentionInterface.register(BACKEND, _attend)
-AttentionMaskInterface.register(BACKEND, eager_mask)
+AttentionMaskInterface.register(BACKEND, _mask)
 
 
 @contextmanager

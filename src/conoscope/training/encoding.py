@@ -101,9 +101,13 @@ def _encoded(example: Example, tokenizer: PreTrainedTokenizerBase, max_length: i
 
 
 class Collator:
-    """Data collator that pads on the side the model expects, by default on the right, including the marks of tokens."""
+    """Data collator that pads on the side the model expects, by default on the right, including the marks of tokens.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, reading: Reading | None = None) -> None:
+    `multiple`: batches are as long as a multiple of it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, reading: Reading | None = None, multiple: int = 1) -> None:
+        self.multiple = multiple
         self.side: Side = "right" if reading is None or reading.side is None else reading.side
         self.pads = {
             "input_ids": tokenizer.pad_token_id if reading is None or reading.pad is None else reading.pad,
@@ -115,7 +119,7 @@ class Collator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """One padded batch; `marked` is -1 on pads. The tokenizer's own padding would take a quarter of a small model's time."""
         padded = {
-            name: side_by_side([row[name] for row in rows], self.pads.get(name, 0), self.side)
+            name: side_by_side([row[name] for row in rows], self.pads.get(name, 0), self.side, self.multiple)
             for name in rows[0]
             if name != "labels"
         }

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from conoscope.capture.sending import is_capturing
 from conoscope.common.errors import ModelError, one_of
 from conoscope.sums.numeric import normalized
 
@@ -113,7 +114,8 @@ def _entropy(weights: Float[Tensor, "l b t t"], marks: Marks, chosen: Penalties)
 def _one_row(weights: Float[Tensor, "l b t t"], marks: Marks, rows: str) -> tuple[Float[Tensor, "b t"], Bool[Tensor, "b t"]]:
     """The attention that each token of a text receives, and the mask of tokens that share it."""
     if rows == "cls":
-        if (marks.cls < 0).any():
+        # Asking waits for a GPU: a step that is recorded ran before, and its batch was asked then.
+        if not is_capturing() and (marks.cls < 0).any():
             raise ModelError("no [CLS] whose attention could be penalised; give --penalty-rows all")
         places = torch.arange(len(marks.cls), device=marks.cls.device)
         return weights.mean(0)[places, marks.cls], marks.real

@@ -42,7 +42,9 @@ from conoscope.training.finished import finished
 from conoscope.training.memo import Memo
 from conoscope.training.model_card import card, described
 from conoscope.training.new_head import padding_note
+from conoscope.training.penalisable import refuse_unpenalisable, refuse_without_attention
 from conoscope.training.penalised_trainer import PenalisedTrainer
+from conoscope.training.recorded_steps import MULTIPLE, can_be_recorded
 from conoscope.training.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.training.scores import accuracy, macro_f1, per_class
 from conoscope.training.settings import SAMPLING, Training
@@ -98,7 +100,7 @@ def train(
     with _checkpoints(Path(out)) as checkpoints, without_bars():
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen, memo)
-        _refuse_unpenalisable(model, chosen)
+        refuse_without_attention(model, chosen)
         if chosen.progress and chosen.checkpoint and (note := padding_note(str(chosen.checkpoint), model)):
             complain(note)
         data = _encoded(corpora, tokenizer, chosen, memo)
@@ -134,14 +136,8 @@ def _encoded(
     numbers = {label: number for number, label in enumerate(splits["train"].labels)}
     arguments = (numbers, tokenizer, tokenizer.model_max_length, chosen.penalties.any, memo)
     data = {name: Encoded(corpus, *arguments) for name, corpus in splits.items()}
-    if chosen.penalties.supervised and not data["train"].marked:
-        raise CorpusError(f"{splits['train']} has no rationales to penalise by; name their column with --rationale")
+    refuse_unpenalisable(data, tokenizer, chosen)
     return data
-
-
-def _refuse_unpenalisable(model: PreTrainedModel, chosen: Training) -> None:
-    if chosen.penalties.any and getattr(model.config, "num_hidden_layers", 1) == 0:
-        raise ModelError(f"{chosen.preset} has no layers of attention to penalise; leave the penalties out")
 
 
 def _write(
@@ -244,12 +240,12 @@ def _trainer(
     )
     # Several GPUs in one process run in threads, where weights are not collected; torchrun uses all GPUs.
     arguments._n_gpu = min(arguments.n_gpu, 1)
-    reading = reading_of(model)
+    reading, records = reading_of(model), can_be_recorded(model, chosen, arguments.device)
     try:
         trainer = PenalisedTrainer(
             model,
             arguments,
-            data_collator=Collator(tokenizer, reading),
+            data_collator=Collator(tokenizer, reading, MULTIPLE if records else 1),
             train_dataset=data["train"],
             eval_dataset=data["validation"],
             compute_metrics=_metrics,
@@ -257,6 +253,7 @@ def _trainer(
             penalties=chosen.penalties,
             reading=reading,
             tokenizer=tokenizer,
+            records=records,
         )
     except (ValueError, RuntimeError, ImportError) as error:
         if chosen.report_to == "none":
