@@ -296,6 +296,31 @@ def test_a_report_has_the_question_with_the_tables_of_both_folders(pure: LoadedM
     assert 'id="table-ablation.heads"' in page
 
 
+def test_merged_parts_are_the_whole(
+    pure: LoadedModel, measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts, options = load_corpus("bistro:test").first(23), {"resamples": 40, "measured": measured, "batch_size": 5}
+    whole = cs.ablate(pure, texts, options)
+    for part in (1, 2, 3):
+        cs.ablate(pure, texts, {**options, "shard": (part, 3)}, tmp_path / str(part))
+    assert main(["merge", *(str(tmp_path / part) for part in "312"), "-o", str(tmp_path / "out")]) == 0
+    assert "23 examples; tables and provenance written to" in capsys.readouterr().out
+    for name in whole:
+        merged = pd.read_parquet(tmp_path / "out" / f"{name}.parquet")
+        pd.testing.assert_frame_equal(merged, whole[name], rtol=1e-5, atol=1e-6, check_dtype=False)
+    provenance = json.loads((tmp_path / "out" / "provenance.json").read_text(encoding="utf-8"))
+    assert provenance["seen"] == whole.provenance["seen"]
+    assert main(["merge", str(tmp_path / "1"), str(tmp_path / "3"), "-o", str(tmp_path / "two")]) == 0
+    assert "not the whole corpus: no shard 2/3" in capsys.readouterr().err
+    assert "shard 1/3 is there twice" in refusal(capsys, "merge", tmp_path / "1", tmp_path / "1", "-o", tmp_path / "x")
+    cs.ablate(pure, texts, {**options, "how": "zero", "shard": (2, 3)}, tmp_path / "other")
+    assert "these are not parts of one result" in refusal(
+        capsys, "merge", tmp_path / "1", tmp_path / "other", "-o", tmp_path / "x"
+    )
+    (tmp_path / "2" / "outcomes.safetensors").write_bytes(b"torn")
+    assert "no outcomes can be read from" in refusal(capsys, "merge", tmp_path / "1", tmp_path / "2", "-o", tmp_path / "x")
+
+
 class Stopped(BaseException):
     """As Ctrl-C."""
 
@@ -333,6 +358,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_tables(
     with pytest.raises(OutputError, match="cannot be read, so the run cannot go on; remove it to begin anew"):
         cs.ablate(small, corpus, options, tmp_path / "out")
     (tmp_path / "state.json").rename(tmp_path / "out" / "partial" / "state.json")
+    arrays = tmp_path / "out" / "partial" / "outcomes.safetensors"
+    whole_arrays = arrays.read_bytes()
+    arrays.write_bytes(whole_arrays[:50])
+    with pytest.raises(OutputError, match="cannot be read, so the run cannot go on; remove it to begin anew"):
+        cs.ablate(small, corpus, options, tmp_path / "out")
+    arrays.write_bytes(whole_arrays)
     again = cs.ablate(small, corpus, options, tmp_path / "out")
     whole = cs.ablate(small, corpus, options)
     for name in whole:

@@ -1,12 +1,12 @@
 """ablate(): what becomes of a model's answers without each head, and without each layer's outputs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -19,13 +19,12 @@ from conoscope.capture.order import refuse_swapped
 from conoscope.causes.editor import Editor
 from conoscope.causes.effects import Effects
 from conoscope.causes.measured import measured_heads, run_of
+from conoscope.causes.merging import Asked, effects_from, keep_outcomes, seen_of
 from conoscope.causes.outcomes import Outcomes, correct_of, effects_of, empty
 from conoscope.causes.parts import ABLATED, HOWS, MeanCounter, Part, References, edit_of, estimated, parts_of
 from conoscope.causes.passes import Kept
 from conoscope.causes.saved import Saved
-from conoscope.causes.tables import INDEX, tables_of
-from conoscope.causes.telling import told_ablation
-from conoscope.common.bounds import COUNT, POSITIVE, check
+from conoscope.common.bounds import COUNT, POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CorpusError, MeasureError, ModelError, one_of
 from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
@@ -45,7 +44,8 @@ class Ablating:
 
     `how`: what vectors become: zero, or their mean over the texts; by default each in turn. `measured`: a folder that `measure`
     wrote of the same model, whose gates, norms and SIM stand beside the effects. `estimates`: whether effects are estimated to
-    first order too.
+    first order too. `shard`: part 1 of 4 of the texts as (1, 4); means are over all of them, so that the merged parts are the
+    whole.
     """
 
     how: str | Sequence[str] = HOWS
@@ -56,6 +56,7 @@ class Ablating:
     dtype: str | None = None
     batch_size: int | None = None
     limit: int | None = None
+    shard: tuple[int, int] = (1, 1)
     max_length: int | None = None
     progress: bool = False
 
@@ -67,6 +68,7 @@ class Ablating:
                 raise MeasureError(f"no way {how!r} to ablate{nearest(how, HOWS)}; known: {one_of(HOWS)}")
         refuse_twice("way", hows)
         object.__setattr__(self, "how", hows or HOWS)
+        object.__setattr__(self, "shard", ordered("shard", self.shard, SHARDS))
 
 
 def ablate(
@@ -92,6 +94,7 @@ def ablate(
     batcher = loaded.batcher(texts, chosen.max_length)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = provenance_of("ablation", loaded, texts, [], _described(loaded, batcher, chosen))
+    provenance["shards"] = ["{}/{}".format(*chosen.shard)]
     measured = None if chosen.measured is None else measured_heads(chosen.measured, provenance["model"])
     saved = Saved(None if out is None else claim(out, provenance), provenance)
     doing("beginning to ablate")
@@ -99,9 +102,10 @@ def ablate(
         run = Run(loaded, editor, batcher, texts, chosen)
         outcomes = run.outcomes(saved)
     doing("reading the outcomes into tables")
-    effects = _effects(outcomes, run, provenance, measured)
+    seen = seen_of(outcomes, batcher.truncated)
+    effects = effects_from(outcomes, Asked(run.parts, run.hows, chosen.resamples), {**provenance, "seen": seen}, measured)
     if out is not None:
-        effects.save(out)
+        keep_outcomes(effects.save(out), outcomes, run.parts)
         saved.clear()
     return effects
 
@@ -148,9 +152,11 @@ class Run:
     def outcomes(self, saved: Saved) -> Outcomes:
         """The outcomes of every text; CorpusError if there is none."""
         references = self.means() if "mean" in self.hows else None
-        batches = self._batches()
+        shard, shards = self.options.shard
+        batches = self.batcher.batches(iter(self.part), self.size, count(shard, shards))
+        self.batcher.truncated = 0
         done = [saved.resume(batches, empty(len(self.hows), len(self.parts)))]
-        with Progress(self.corpus.size, self.options.progress, "ablated") as progress:
+        with Progress(self.part.size, self.options.progress, "ablated") as progress:
             progress.advance(len(done[0].places))
             for batch in batches:
                 done.append(self.of_batch(batch, references))
@@ -168,15 +174,17 @@ class Run:
         """The mean vectors over all texts, from a plain pass over each batch."""
         counter, sites = MeanCounter(), {part.site for part in self.parts}
         with Progress(self.corpus.size, self.options.progress, "averaged") as progress:
-            for batch in self._batches():
+            for batch in self.batcher.batches(iter(self.corpus), self.size):
                 moved = batch.to(self.loaded.device)
                 with within_memory(moved):
                     counter.add(self.editor.keep(moved, sites).vectors, moved)
                 progress.advance(len(batch.ids), int(batch.real.sum()))
         return counter.means()
 
-    def _batches(self) -> Iterator[Batch]:
-        return self.batcher.batches(iter(self.corpus), self.size)
+    @property
+    def part(self) -> Corpus:
+        """The texts that are ablated: all, or those of the shard."""
+        return self.corpus.shard(*self.options.shard)
 
     def of_batch(self, batch: Batch, references: References | None) -> Outcomes:
         """The outcomes of a batch."""
@@ -222,16 +230,3 @@ class Run:
         slopes = self.editor.slopes(batch, target, ABLATED)
         each = [estimated(self.parts, how, batch, slopes, references, self.editor.heads) for how in self.hows]
         return torch.stack(each, 1)
-
-
-def _effects(outcomes: Outcomes, run: Run, provenance: Mapping[str, Any], measured: pd.DataFrame | None) -> Effects:
-    tables = tables_of(outcomes, run.parts, run.hows, run.options.resamples, measured)
-    labelled = ~np.isnan(outcomes.correct)
-    seen = {
-        "examples": len(outcomes.places),
-        "labelled": int(labelled.sum()),
-        "correct": int(outcomes.correct[labelled].sum()),
-        "truncated": run.batcher.truncated,
-    }
-    said = {**provenance, "seen": seen}
-    return Effects(tables, said, {name: INDEX[name] for name in tables}, told_ablation(tables, seen))

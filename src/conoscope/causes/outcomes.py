@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from conoscope.common.errors import OutputError
+
 WHAT = ("logit_predicted", "probability_predicted", "changed", "accuracy", "logit_true", "probability_true")
 """What is watched: the logit and the probability of the class that the plain model predicts, whether another class is predicted,
 whether the prediction is right, the logit and the probability of the true class."""
@@ -41,10 +43,14 @@ class Outcomes:
 
     @classmethod
     def load(cls, path: Path) -> "Outcomes":
-        """The arrays of a file that `save` wrote."""
+        """The arrays of a file that `save` wrote; OutputError if it cannot be read."""
+        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        return cls(**load_file(path))
+        try:
+            return cls(**load_file(path))
+        except (OSError, SafetensorError, TypeError) as error:
+            raise OutputError(f"no outcomes can be read from {path}: {error}; ablate again") from error
 
 
 def empty(hows: int, parts: int) -> Outcomes:

@@ -22,6 +22,8 @@ WATCHED = "logit_predicted"
 """The effect that is estimated to first order, and joined with what was measured."""
 PREDICTORS = ("norm", "norm_words", "weight_words", "sim_key", "sim_value")
 """The measured columns that may predict the size of an effect (`measured.py`)."""
+MEASURED = ("gates", *PREDICTORS)
+"""The columns of what was measured of a head."""
 NONE = "no gate"
 
 

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from conoscope.commands.base import Command
-from conoscope.commands.option_types import positive
+from conoscope.commands.option_types import positive, shard
 from conoscope.commands.printing import print_effects
 from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, data_options, fields_from, inference_options
 from conoscope.common.textfiles import is_there
@@ -28,6 +28,7 @@ def _options(command: ArgumentParser) -> None:
     )
     command.add_argument("--batch-size", type=positive, metavar="N", help="texts per batch; default 32, on a GPU 128")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
+    command.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")
     inference_options(command)
     data_options(command)
 
