@@ -200,7 +200,6 @@ REFUSED = {
     "has no layer 0 to edit; give one from 1 to 3": Edit("forward", 0, zeroed()),
     "has no layer -1 to edit; give one from 0 to 3": Edit("hidden", -1, zeroed()),
     "the feed-forward output has no heads to edit; give no head, or the site context": Edit("forward", 1, zeroed(), head=1),
-    "no site 'logits' can be edited; known: context, output, forward, hidden": Edit("logits", 1, zeroed()),  # type: ignore[arg-type]
 }
 
 
@@ -209,6 +208,16 @@ def test_what_a_model_does_not_have_is_refused_in_one_line(message: str) -> None
     with Editor(tiny("bert")) as editor, pytest.raises(MeasureError, match=message) as refused:
         editor.run(texts(1), [REFUSED[message]])
     assert "\n" not in str(refused.value)
+
+
+def test_a_site_that_no_model_has_is_refused() -> None:
+    edit = Edit("hidden", 1, zeroed())
+    object.__setattr__(edit, "site", "logits")  # where shapes are checked, types are too
+    with (
+        Editor(tiny("bert")) as editor,
+        pytest.raises(MeasureError, match="no site 'logits' can be edited; known: context, output"),
+    ):
+        editor.run(texts(1), [edit])
 
 
 def test_a_site_that_was_not_found_is_refused_by_its_name() -> None:
