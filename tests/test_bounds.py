@@ -24,7 +24,15 @@ from conoscope.training.trainer import Training
 
 KINDS = (Options, Explaining, Erasing, Judging, Training, Survey, Reproducing)
 NO_NUMBER = (math.nan, math.inf, -math.inf, "3", "", b"3", True, False, [3], 3 + 0j, np.nan, np.bool_(True))
-LEAST = {"resamples": 0, "samples": 0, "seed": 0, "entropy_penalty": 0, "rationale_penalty": 0, "lagrange_penalty": 0}
+LEAST = {
+    "minutes": 0,
+    "resamples": 0,
+    "samples": 0,
+    "seed": 0,
+    "entropy_penalty": 0,
+    "rationale_penalty": 0,
+    "lagrange_penalty": 0,
+}
 
 
 def numbers_of(kind: type) -> list[str]:

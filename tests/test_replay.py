@@ -3,6 +3,8 @@
 A tape stands in for a CUDA graph: it runs the captured operations again on the same tensors, without running any Python code.
 """
 
+import gc
+import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -454,6 +456,40 @@ def test_a_batch_fits_if_it_takes_no_more_for_each_token_than_captured_ones(monk
     assert not memory.fits(101)
     memory.taken = 0
     assert memory.fits(10**9)
+
+
+def test_a_pool_does_not_outlive_its_last_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch ends a pool with its last graph, and also when the first capture in it fails; to go on with it is an error."""
+    handles = itertools.count()
+    monkeypatch.setattr(GraphMemory, "is_on_gpu", True)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: object())
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(handles))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    memory, pools = GraphMemory(CPU), list[int]()
+
+    def captured(fails: bool = False) -> Any:
+        graph: Any = None
+        with memory.growing(10):
+            pools.append(memory.pool)
+            if not fails:
+                memory.hold(graph := type("Graph", (), {})())
+        return graph
+
+    captured(fails=True)
+    first = captured()
+    second = captured()
+    captured(fails=True)
+    third = captured()
+    assert pools == [0, 1, 1, 1, 1]
+    del first, second, third
+    gc.collect()
+    kept = captured()
+    assert pools[5:] == [2]
+    memory.release()
+    captured()
+    assert kept is not None
+    assert pools[6:] == [3]
 
 
 def test_a_layout_holds_every_tensor_at_its_place() -> None:

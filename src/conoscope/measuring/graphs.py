@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakSet
 
 import torch
 
@@ -34,6 +35,7 @@ class GraphMemory:
         self.taken = 0
         """How many bytes of the GPU belong to the pool; other operations cannot use them."""
         self._per_token = 0.0
+        self._graphs = WeakSet[Any]()
 
     @property
     def is_on_gpu(self) -> bool:
@@ -52,10 +54,15 @@ class GraphMemory:
 
     @contextmanager
     def growing(self, tokens: int) -> Iterator[None]:
-        """Context in which a batch of so many tokens is captured: afterwards it is known what the pool takes."""
+        """Context in which a batch of so many tokens is captured: afterwards it is known what the pool takes.
+
+        A pool whose last graph is gone cannot be used again, nor one in which the first capture failed: torch ends it.
+        """
         if not self.is_on_gpu:
             yield
             return
+        if not self._graphs:
+            self.release()
         if self.pool is None:
             self.stream = self.stream or torch.cuda.Stream(self.device)
             self.pool = torch.cuda.graph_pool_handle()
@@ -68,6 +75,10 @@ class GraphMemory:
             grown = max(0, torch.cuda.memory_reserved(self.device) - before)
             self.taken += grown
             self._per_token = max(self._per_token, grown / tokens)
+
+    def hold(self, graph: Any) -> None:
+        """A graph was captured: its pool lasts as long as one of them."""
+        self._graphs.add(graph)
 
     def release(self) -> None:
         """Give the pool's memory back, after the last graph is gone. The next graph begins a new pool."""
@@ -102,6 +113,7 @@ class CudaGraph:
                 generator.graphsafe_set_state(before)
                 raise
             self._graph.capture_end()
+        self._memory.hold(self)
         now.wait_stream(stream)
 
     def replay(self) -> None:
