@@ -45,6 +45,20 @@ def every_table(model: LoadedModel) -> dict[str, pd.DataFrame]:
     return {
         **measured,
         "capacity": pd.concat([measured["capacity"], measured["capacity"].assign(classes=3)], ignore_index=True),
+        "ablation.heads": pd.DataFrame(
+            [{"layer": layer, "head": head, "how": how, "value": -0.2 * layer, "low": -0.3 * layer, "high": 0.1, "changed": 0.1,
+              "estimate": -0.1 * head, "norm_words": 2.0 * head, "weight_words": 0.1 * layer}
+             for how in ("zero", "mean") for layer in (1, 2, 3) for head in (1, 2)]
+        ),
+        "patch": pd.DataFrame(
+            [{"layer": layer, "tokens": kind, "what": "flipped", "value": 0.1 * layer, "low": 0.0, "high": 0.5, "n": 9}
+             for layer in (0, 1, 2) for kind in ("differing", "classifying", "other")]
+        ),
+        "patch.tokens": pd.DataFrame(
+            [{"layer": layer, "pair": 1, "place": place, "source": "good", "target": word, "value": 0.3 * layer,
+              "probability": 0.5,
+              "flipped": layer > 1} for layer in (0, 1, 2) for place, word in enumerate(("<cls>", "good", "bad"), 1)]
+        ),
         "plausibility": judged.assign(metric="auroc"),
         "faithfulness": judged.assign(metric="sufficiency"),
         "explanations": maps,

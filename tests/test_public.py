@@ -29,8 +29,19 @@ NAMES = [
         "Result",
         "Tally",
     ),
-    *("Training", "compare", "explain", "faithfulness", "load_corpus", "load_model", "load_vectors", "measure", "merge"),
-    *("plausibility", "report", "trace", "traces_of", "train", "verify"),
+    *(
+        "Training",
+        "ablate",
+        "compare",
+        "explain",
+        "faithfulness",
+        "load_corpus",
+        "load_model",
+        "load_vectors",
+        "measure",
+        "merge",
+    ),
+    *("patch", "plausibility", "report", "trace", "traces_of", "train", "verify"),
 ]
 """Every public name: at most thirty."""
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -111,6 +111,17 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
             [model, texts, "--resamples", "2", "-o", folder / f"faith-{NAME}"],
             [model, texts, "--erase", NAME],
         ],
+        "ablate": [
+            [model, texts, "--resamples", "2", "-o", folder / f"ablated-{NAME}"],
+            [model, texts, "--how", NAME],
+            [model, texts, "--measured", folder / NAME],
+        ],
+        "patch": [
+            [model, "--from", f"the {NAME} was good", "--to", f"the {NAME} was bad", "-o", folder / f"patched-{NAME}"],
+            [model, "--from", NAME, "--to", f"{NAME} {NAME}"],
+            [model, texts, "--site", NAME],
+            [model, texts],
+        ],
         "compare": [[model, model, texts, "-o", folder / f"{NAME}-scores.csv"], [NAME, texts], [NAME]],
         "report": [
             [f"{NAME}={out}", "-o", folder / f"{NAME}.html", "--title", NAME],

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from conoscope.capture.loading import LoadedModel, load_model
     from conoscope.capture.recorder import Capture, traces_of, verify
     from conoscope.capture.text_trace import trace
+    from conoscope.causes.ablation import ablate
+    from conoscope.causes.patch import patch
     from conoscope.common.errors import ConoscopeError
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
     from conoscope.corpora.word_vectors import load_vectors
@@ -40,6 +42,8 @@ _HOME = {
     "GeometryCallback": "training.geometry_callback",
     "Result": "results.result",
     "Tally": "measures.tally",
+    "ablate": "causes.ablation",
+    "patch": "causes.patch",
     "compare": "training.comparison",
     "load_vectors": "corpora.word_vectors",
     "report": "reporting",
@@ -58,6 +62,7 @@ __all__ = [
     "Result",
     "Tally",
     "Training",
+    "ablate",
     "compare",
     "explain",
     "faithfulness",
@@ -66,6 +71,7 @@ __all__ = [
     "load_vectors",
     "measure",
     "merge",
+    "patch",
     "plausibility",
     "report",
     "trace",

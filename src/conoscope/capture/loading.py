@@ -89,21 +89,21 @@ class LoadedModel:
         """Notes for the user on what the model leaves ambiguous about how texts are read, and how it was resolved."""
         return tuple(ambiguities(self.reading, self.module, self.tokenizer, self.name))
 
-    def answer(self, batch: Batch, run: Callable[[Batch], Tensor] | None = None) -> Float[Tensor, "..."]:
+    def answer(self, batch: Batch, run: Callable[[Batch], Tensor] | None = None, watch: bool = False) -> Float[Tensor, "..."]:
         """The logits of a batch, or the last hidden states of a model without logits.
 
-        The pass is a plain one, or `run` (one under capture). ModelError if memory is too small; OverflowedError if NaN or
-        infinity appears, in the output or in a layer.
+        The pass is a plain one, or `run`: one under capture, which refuses overflow in a layer itself, or with `watch` any other.
+        ModelError if memory is too small; OverflowedError if NaN or infinity appears, in the output or in a layer.
         """
         moved = batch.to(self.device)
         with torch.no_grad(), within_memory(moved):
-            result = self._plain(moved) if run is None else run(moved)
+            result = self._plain(moved, run) if run is None or watch else run(moved)
         self.refuse_infinite(result, moved)
         return result
 
-    def _plain(self, batch: Batch) -> Float[Tensor, "..."]:
+    def _plain(self, batch: Batch, run: Callable[[Batch], Tensor] | None) -> Float[Tensor, "..."]:
         with watched(self.module, batch) as sound:
-            found = answer_of(self.module, batch)
+            found = answer_of(self.module, batch) if run is None else run(batch)
         self._refuse_unsound(torch.stack(sound).all(0) if sound else torch.ones_like(batch.place, dtype=torch.bool), batch)
         return found
 

@@ -1,6 +1,7 @@
 """The commands of `conoscope`, one file each: options, help, and what runs. `COMMANDS` lists them in the order of `--help`."""
 
 from conoscope.commands import (
+    ablate,
     compare,
     completion,
     corpus,
@@ -12,6 +13,7 @@ from conoscope.commands import (
     gates,
     measure,
     merge,
+    patch,
     plausibility,
     report,
     reproduce,
@@ -21,7 +23,7 @@ from conoscope.commands import list as listing
 from conoscope.commands.base import Command
 
 ORDER = (
-    demo, train, measure, merge, explain, plausibility, faithfulness, compare, report, figure, gates, corpus, fetch, reproduce,
-    listing, completion,
+    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, patch, compare, report, figure, gates, corpus,
+    fetch, reproduce, listing, completion,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in ORDER}

@@ -3,19 +3,25 @@
 from argparse import ArgumentParser, Namespace
 
 from conoscope.commands.base import Command
-from conoscope.commands.printing import print_result
+from conoscope.commands.printing import print_effects, print_result
 from conoscope.common.terminal import complain, doing
 
 
 def _options(command: ArgumentParser) -> None:
-    command.add_argument("parts", nargs="+", metavar="PART", help="folders written by conoscope measure --shard")
+    command.add_argument(
+        "parts", nargs="+", metavar="PART", help="folders written by conoscope measure --shard, or by ablate --shard"
+    )
     command.add_argument("-o", "--out", required=True, help="folder for the merged result")
     command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
 
 
 def _run(args: Namespace) -> None:
+    from conoscope.causes.merging import holds_outcomes
     from conoscope.measuring.pipeline import merge
 
+    if all(map(holds_outcomes, args.parts)):
+        _merge_ablations(args)
+        return
     doing("reading the sums")
     result = merge(args.parts)
     doing("reading the sums into tables")
@@ -23,6 +29,17 @@ def _run(args: Namespace) -> None:
     print_result(result, args.out, args)
     if result.missing:
         complain(f"not the whole corpus: no shard {', '.join(result.missing)}")
+
+
+def _merge_ablations(args: Namespace) -> None:
+    from conoscope.causes.merging import merge_ablations
+    from conoscope.results.store import missing_shards
+
+    effects = merge_ablations(args.parts)
+    effects.save(args.out)
+    print_effects(effects, args)
+    if missing := missing_shards(effects.provenance):
+        complain(f"not the whole corpus: no shard {', '.join(missing)}")
 
 
 COMMAND = Command(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from conoscope.common.terminal import answer, complain, say
 
 if TYPE_CHECKING:
+    from conoscope.causes.effects import Effects
     from conoscope.explaining.evaluation import Evaluation
     from conoscope.results.result import Result
 
@@ -81,3 +82,15 @@ def print_evaluation(evaluation: "Evaluation", args: Namespace) -> None:
         say(f"\n{seen} examples; tables and provenance written to {args.out}")
     else:
         say(f"\n{seen} examples; -o FOLDER keeps these tables, and those by share of words")
+
+
+def print_effects(effects: "Effects", args: Namespace) -> None:
+    """Print the effects of edits, notes on them, and where they were written."""
+    seen = effects.provenance["seen"]["examples"]
+    if args.json:
+        answer(plain({"tables": effects.tables, "examples": seen, "folder": args.out, "notes": effects.remarks}))
+        return
+    say(effects)
+    print_notes(effects.remarks)
+    where = "-o FOLDER keeps the tables" if args.out is None else f"tables and provenance written to {args.out}"
+    say(f"\n{seen} examples; {where}")

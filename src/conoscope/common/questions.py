@@ -6,6 +6,7 @@ QUESTIONS = {
     "heads": "What do the heads do?",
     "mixing": "What is mixed in?",
     "stream": "What does each layer add?",
+    "causes": "What causes the answer?",
     "words": "Which words count?",
     "training": "What does training change?",
     "studies": "Does it come out as published?",

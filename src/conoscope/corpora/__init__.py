@@ -13,6 +13,7 @@ from conoscope.common.textfiles import is_there
 from conoscope.corpora import esnli, hatexplain, hub, imdb, newsgroups, sarscov2, wikitext, yelp_hat
 from conoscope.corpora.base import Corpus, Example, Notes, stable_hash
 from conoscope.corpora.bistro import bistro, bistro_stars, bistro_topics
+from conoscope.corpora.bistro_pairs import bistro_pairs
 from conoscope.corpora.cutting import in_two
 from conoscope.corpora.entry import CorpusRequest, Entry
 from conoscope.corpora.files import Columns, is_file, read_file, with_label_names
@@ -47,6 +48,11 @@ CORPORA: dict[str, Entry] = {
     "bistro-topics": Entry(
         "which dish was eaten; bistro-topics-50 for 50 of up to 200 dishes",
         lambda request: bistro_topics(request.split, int(request.name[len("bistro-topics-") :] or 20), request.seed),
+        OWN,
+    ),
+    "bistro-pairs": Entry(
+        "minimal pairs of restaurant reviews: every two texts in a row differ in one word, and in their label",
+        lambda request: bistro_pairs(request.split, request.seed),
         OWN,
     ),
     "imdb": imdb.ENTRY,

@@ -66,7 +66,7 @@ def _distinct(split: str, write: Writer, random: Random) -> Iterator[Draft]:
         drafts = write(random)
         if split_of(drafts[0][0]) != split:
             continue
-        before, after = _filler(random, words.OPENINGS), _filler(random, words.CLOSINGS)
+        before, after = filler(random, words.OPENINGS), filler(random, words.CLOSINGS)
         end = random.choice((".", ".", "!"))
         complete = [(f"{before} {marked}{end} {after}".strip(), label) for marked, label in drafts]
         texts = {_plain(marked) for marked, _ in complete}
@@ -90,7 +90,7 @@ def _plain(marked: str) -> str:
     return marked.replace("*", "").replace("^", "")
 
 
-def _filler(random: Random, frames: tuple[str, ...]) -> str:
+def filler(random: Random, frames: tuple[str, ...]) -> str:
     """A neutral sentence with probability 0.4, else nothing."""
     if random.random() >= 0.4:
         return ""

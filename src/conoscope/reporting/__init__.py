@@ -12,7 +12,7 @@ from conoscope.common.writing import write_text
 from conoscope.reporting.findings import find
 from conoscope.reporting.gathering import JoinedTables, Source, gather
 from conoscope.reporting.page import page as written
-from conoscope.results.result import Result
+from conoscope.results.shown import Shown
 
 __all__ = ["report"]
 
@@ -26,7 +26,7 @@ def report(
     target = Path(path)
     if target.suffix.lower() not in ENDINGS:
         raise OutputError(f"no report can be written as {target.name!r}; give an ending of {one_of(ENDINGS)}")
-    runs = gather([sources] if isinstance(sources, Result | str | Path) else sources)
+    runs = gather([sources] if isinstance(sources, Shown | str | Path) else sources)
     if not runs:
         raise OutputError("a report needs something to report on; give a folder written by conoscope measure -o")
     tables = JoinedTables(runs)

@@ -15,7 +15,8 @@ from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.reporting.facts import run_facts
 from conoscope.reporting.folders import parts_of
-from conoscope.results.result import Result, stored_tables
+from conoscope.results.result import stored_tables
+from conoscope.results.shown import Shown
 from conoscope.results.store import TableInfo, read_index, read_provenance
 
 if TYPE_CHECKING:
@@ -39,21 +40,21 @@ class Run:
     """What the tables hold, as far as it is known."""
 
 
-Source = Result | str | Path
+Source = Shown | str | Path
 """A result, a folder that was written by measure, plausibility or faithfulness, or a file of explanations."""
 
 
 def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
     """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
     the runs apart."""
-    sources = [sources] if isinstance(sources, Result) else sources
+    sources = [sources] if isinstance(sources, Shown) else sources
     given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
     return _named([(name, _run(part)) for name, source in given for part in _parts(source)])
 
 
 def _parts(source: Source) -> Sequence[Source]:
     """The source itself, or what the folder of a command holds."""
-    return [source] if isinstance(source, Result) else parts_of(Path(source))
+    return parts_of(Path(source)) if isinstance(source, str | Path) else [source]
 
 
 def _given_name(source: Source) -> tuple[str, Source]:
@@ -121,7 +122,7 @@ def drawings_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> 
 
 
 def _run(source: Source) -> Run:
-    if isinstance(source, Result):
+    if not isinstance(source, str | Path):
         return Run("", "", source.provenance, source.tables, source.index)
     where = Path(source)
     if is_there(where):

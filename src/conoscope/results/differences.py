@@ -119,13 +119,13 @@ class Differences(Tables):
 
     def plot(self, name: str | None = None) -> Any:
         """A figure of both results, as an Altair chart."""
-        from conoscope.results.result import notebook
+        from conoscope.results.shown import notebook
 
         return notebook().chart_of(name, self._sources)
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
         """Write one HTML page of both results."""
-        from conoscope.results.result import notebook
+        from conoscope.results.shown import notebook
 
         written: Path = notebook().write_report(self._sources, path, title)
         return written
@@ -140,7 +140,7 @@ class Differences(Tables):
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
-        from conoscope.results.result import notebook
+        from conoscope.results.shown import notebook
 
         html: str = notebook().shown_differences(self)
         return html

@@ -1,17 +1,17 @@
 """Result: the tables of a measurement, with their sums and provenance."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conoscope.common.errors import NotMeasuredError, OutputError, one_of
-from conoscope.common.keywords import nearest
+from conoscope.common.errors import OutputError
 from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.results.merging import joined, shard_number
+from conoscope.results.shown import Shown, notebook
 from conoscope.results.store import (
     StoredTables,
     TableInfo,
@@ -31,18 +31,13 @@ if TYPE_CHECKING:
     from conoscope.measures.tally import Tally
     from conoscope.results.differences import Differences
 
-    Tables = Mapping[str, Any]
-else:
-    # With its types, a check of types would compute every table.
-    Tables = Mapping
-
 SHOWN = 16
 """How many rows of a table `summary` shows."""
 NAMED = 6
 """How many tables the one-line form of a result names."""
 
 
-class Result(Tables):
+class Result(Shown):
     """Tables by measure, as a mapping: `result["sim"]` is a DataFrame in long form.
 
     `findings` says in sentences what is worth knowing, `plot("sim")` draws a figure, `compare(other)` gives differences, and
@@ -77,36 +72,11 @@ class Result(Tables):
         every = _from_sums().index_of(self.provenance["measures"])
         return {name: every[name] for name in self.tables}
 
-    def __getitem__(self, name: str) -> "pd.DataFrame":
-        if name not in self.tables:
-            raise NotMeasuredError(f"{name!r} was not measured{nearest(str(name), self.tables)}; measured: {one_of(self.tables)}")
-        return self.tables[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.tables
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tables)
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-    def __bool__(self) -> bool:
-        return True  # a result without tables is one, too
-
-    # Tables have no single truth value, so results are equal only to themselves.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
     @cached_property
     def findings(self) -> list[str]:
         """What is worth knowing of the model, in sentences with their numbers and controls."""
         found: list[str] = notebook().findings_of(self.tables, self.provenance)
         return found
-
-    def plot(self, name: str | None = None) -> Any:
-        """A figure as an Altair chart, by its name or that of a table; MeasureError if there is nothing to draw it from."""
-        return notebook().chart_of(name, [self])
 
     def compare(self, other: "Result", names: Sequence[str] | None = None) -> "Differences":
         """The other result minus this one, as in before.compare(after): number by number, with 95 % intervals, paired where both
@@ -117,11 +87,6 @@ class Result(Tables):
         from conoscope.results.differences import Differences
 
         return Differences(self, other, names)
-
-    def report(self, path: str | Path, title: str | None = None) -> Path:
-        """Write one HTML page with every figure and table."""
-        written: Path = notebook().write_report([self], path, title)
-        return written
 
     def __add__(self, other: "Result") -> "Result":
         # Check provenance first: sums of different models need not have the same shape.
@@ -179,13 +144,6 @@ class Result(Tables):
         """The HTML that a notebook shows."""
         html: str = notebook().shown(self.tables, self.provenance)
         return html
-
-
-def notebook() -> Any:
-    """The module that shows results: the one import upwards, made when something is shown."""
-    from conoscope.reporting import notebook
-
-    return notebook
 
 
 def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":

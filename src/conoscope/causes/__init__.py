@@ -1,0 +1,1 @@
+"""Causes: a model's vectors are edited, and the answer watched."""

@@ -1,0 +1,86 @@
+"""Inference: intervals by a paired bootstrap over texts, Student's t, Holm's correction, rank correlations."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from conoscope.common.resampling import INTERVAL, weightings
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Means over texts of differences that are paired text by text, a number for each column.
+
+    `low`, `high`: 95 % intervals over resampled texts, NaN without resamples. `p`: of a two-sided paired t-test against 0.
+    """
+
+    value: Float[np.ndarray, " k"]
+    sd: Float[np.ndarray, " k"]
+    n: Float[np.ndarray, " k"]
+    low: Float[np.ndarray, " k"]
+    high: Float[np.ndarray, " k"]
+    p: Float[np.ndarray, " k"]
+
+
+def paired(differences: Float[np.ndarray, "n k"], resamples: int) -> Paired:
+    """The means of differences; NaN is a text without a value."""
+    known = ~np.isnan(differences)
+    n = known.sum(0).astype(float)
+    value, sd = _moments(differences)
+    low, high = np.full((2, differences.shape[1]), np.nan)
+    means = [weighted_means(weights, differences) for weights in weightings(len(differences), resamples, differences.shape[1])]
+    if means:
+        drawn = np.concatenate(means)
+        there = n > 0
+        low[there], high[there] = np.nanquantile(drawn[:, there], INTERVAL, axis=0)
+    return Paired(value, sd, n, low, high, p_of(value, sd, n))
+
+
+def _moments(x: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    """Mean and standard deviation with n - 1; NaN where there are too few values."""
+    known = ~np.isnan(x)
+    n = known.sum(0).astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, x, 0.0).sum(0) / n
+        squares = np.where(known, (x - mean) ** 2, 0.0).sum(0)
+        return mean, np.where(n > 1, np.sqrt(squares / (n - 1)), np.nan)
+
+
+def weighted_means(weights: Float[np.ndarray, "r n"], x: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "r k"]:
+    """The mean of each column for each row of weights, over the texts that have a value; NaN where a resample has none."""
+    known = ~np.isnan(x)
+    total = weights @ known.astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: Float[np.ndarray, "r k"] = weights @ np.where(known, x, 0.0) / total
+    return means
+
+
+def p_of(value: Float[np.ndarray, " k"], sd: Float[np.ndarray, " k"], n: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """Two-sided p of a paired t-test; 1 where every difference is 0, 0 where all are the same other number."""
+    from scipy.stats import t
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = 2 * t.sf(np.abs(value) / (sd / np.sqrt(n)), n - 1)
+    same = (sd == 0) & (n > 1)
+    return np.where(same, np.where(value == 0, 1.0, 0.0), p)
+
+
+def holm(p: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """Holm's adjusted p of one family: the i-th smallest of k times (k - i + 1), never less than a smaller one's, at most 1."""
+    adjusted = np.full(len(p), np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1.0)
+    return adjusted
+
+
+def rank_correlation(x: Float[np.ndarray, "r k"], y: Float[np.ndarray, "r k"]) -> Float[np.ndarray, " r"]:
+    """Spearman's rank correlation of each row; NaN where all numbers of one are equal, or of fewer than three."""
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(side, axis=-1) for side in (x, y)]
+    one, other = (rank - rank.mean(-1, keepdims=True) for rank in ranks)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = (one * other).sum(-1) / np.sqrt((one**2).sum(-1) * (other**2).sum(-1))
+    return found if x.shape[-1] > 2 else np.full(len(x), np.nan)

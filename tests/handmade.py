@@ -1,0 +1,36 @@
+"""Models made by hand, in which it is known which head decides."""
+
+import torch
+from torch import nn
+
+from architectures import tiny
+from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.models.tokenizer import build_tokenizer
+
+WORDS = [f"w{number}" for number in range(60)]
+LAYER, HEAD = 2, 3
+"""The one head that decides."""
+
+
+def decided() -> LoadedModel:
+    """A BERT of three layers of four heads in float64, whose [CLS] learns of the text through one head alone: W_O of every other
+    head is 0, and so is what every feed-forward part adds."""
+    module = tiny("bert", torch.float64)
+    module.config.id2label = {0: "a", 1: "b", 2: "c"}
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for number, layer in enumerate(module.bert.encoder.layer, 1):
+            nn.init.zeros_(layer.output.dense.weight)
+            weight = layer.attention.output.dense.weight
+            mine = torch.zeros_like(weight)
+            if number == LAYER:
+                mine[:, 8 * (HEAD - 1) : 8 * HEAD] = 3 * weight[:, 8 * (HEAD - 1) : 8 * HEAD]
+            weight.copy_(mine)
+    return load_model(module, build_tokenizer([" ".join(WORDS)]))
+
+
+def texts(count: int = 40, seed: int = 0) -> list[str]:
+    """Texts of three to nine random words."""
+    draw = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(3, 10, (count,), generator=draw).tolist()
+    return [" ".join(WORDS[word] for word in torch.randint(60, (length,), generator=draw).tolist()) for length in lengths]
