@@ -173,6 +173,13 @@ def test_a_file_with_named_columns_is_measured(model: Path, tmp_path: Path, caps
     assert "reviews.csv, 2 texts" in capsys.readouterr().out
 
 
+def test_bytes_that_are_not_utf_8_are_told(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "latin.csv"
+    file.write_bytes(b"text,label\ncaf\xe9 noir,positive\nbad soup,negative\n")
+    assert main(["measure", str(model), str(file), "-m", "sim", "-o", str(tmp_path / "out")]) == 0
+    assert "has 1 bytes that are not UTF-8, replaced; save it as UTF-8, or its words are others" in capsys.readouterr().err
+
+
 def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     (tmp_path / "odd.csv").write_text("text,label\nfine soup,neutral\n", encoding="utf-8")
