@@ -5,6 +5,7 @@ from torch import nn
 
 from architectures import tiny
 from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.models.tokenizer import build_tokenizer
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -27,6 +28,19 @@ def decided() -> LoadedModel:
                 mine[:, 8 * (HEAD - 1) : 8 * HEAD] = 3 * weight[:, 8 * (HEAD - 1) : 8 * HEAD]
             weight.copy_(mine)
     return load_model(module, build_tokenizer([" ".join(WORDS)]))
+
+
+def averaging() -> LoadedModel:
+    """A random tp9-base of two layers of two heads in float64, which classifies from the mean of all tokens."""
+    tokenizer = build_tokenizer([" ".join(WORDS)])
+    torch.manual_seed(0)
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "num_labels": 3}
+    module = SelfAttentionForSequenceClassification(preset("tp9-base", vocab_size=len(tokenizer), **sizes)).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(2)
+    module.config.id2label = {0: "a", 1: "b", 2: "c"}
+    return load_model(module, tokenizer)
 
 
 def texts(count: int = 40, seed: int = 0) -> list[str]:

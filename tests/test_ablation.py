@@ -27,7 +27,7 @@ from conoscope.cli import main
 from conoscope.common.errors import ModelError, OutputError
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.models.tokenizer import build_tokenizer
-from handmade import HEAD, LAYER, WORDS, decided, texts
+from handmade import HEAD, LAYER, WORDS, averaging, decided, texts
 
 WHAT = ["logit_predicted", "probability_predicted", "changed", "accuracy", "logit_true", "probability_true"]
 
@@ -176,6 +176,18 @@ def test_the_mean_leaves_out_padding_and_keeps_the_classifying_token_apart(small
         expected = contexts(small, examples, layer)
         torch.testing.assert_close(means.classifying["context", layer], expected[0])
         torch.testing.assert_close(means.others["context", layer], expected[1])
+
+
+def test_a_model_that_reads_all_tokens_has_one_mean_for_all() -> None:
+    model, examples = averaging(), [Example(text) for text in texts(9)]
+    batch = model.batcher(Corpus.of(examples)).batch(examples)
+    with Editor(model.module) as editor:
+        vectors = editor.keep(batch, ("context",)).vectors
+    counter = MeanCounter()
+    counter.add(vectors, batch)
+    for place, x in vectors.items():
+        expected = x[batch.real].mean(0).expand_as(x)
+        torch.testing.assert_close(counter.means().of(place, batch), expected)
 
 
 def test_estimates_are_slopes_along_the_way_to_the_reference(small: LoadedModel) -> None:

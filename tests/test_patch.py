@@ -19,7 +19,7 @@ from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.corpora.bistro import bistro, split_of
 from conoscope.corpora.bistro_pairs import bistro_pairs
 from conoscope.models.tokenizer import build_tokenizer
-from handmade import HEAD, LAYER, WORDS, decided, texts
+from handmade import HEAD, LAYER, WORDS, averaging, decided, texts
 
 PAIRS = load_corpus("bistro-pairs:test")
 
@@ -133,6 +133,11 @@ def test_kinds_of_places_are_told_apart() -> None:
     tokens = model.tokenizer.convert_ids_to_tokens(found.target.inputs["input_ids"][0].tolist())
     kinds = dict(zip(tokens, found.kinds()[0].tolist(), strict=True))
     assert (kinds["w9"], kinds["w1"], kinds["w3"], found.kinds()[0, 0].item()) == (0, 2, 2, 1)
+
+
+def test_a_model_that_reads_all_tokens_has_no_classifying_token(pairs: Corpus) -> None:
+    table = cs.patch(averaging(), pairs, resamples=0)["patch"]
+    assert set(table["tokens"]) == {"differing", "other"}
 
 
 def test_a_decoder_is_read_at_its_last_token(pairs: Corpus) -> None:

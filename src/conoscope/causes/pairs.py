@@ -10,6 +10,7 @@ from torch import Tensor
 from conoscope.capture.batch import Batch
 from conoscope.capture.batcher import Batcher, Row
 from conoscope.capture.loading import LoadedModel
+from conoscope.causes.parts import classifying_of
 from conoscope.common.errors import CorpusError
 from conoscope.corpora import Corpus, Example
 
@@ -70,8 +71,7 @@ class Answered:
     def kinds(self) -> Int[Tensor, "n t"]:
         """The kind of each place, as an index into KINDS."""
         differ = self.source.inputs["input_ids"] != self.target.inputs["input_ids"]
-        at = torch.arange(differ.shape[1], device=differ.device) == self.target.cls[:, None]
-        return torch.where(differ, 0, torch.where(at, 1, 2))
+        return torch.where(differ, 0, torch.where(classifying_of(self.target), 1, 2))
 
 
 def answered(loaded: LoadedModel, pairs: Iterable[Pair], batcher: Batcher, size: int) -> Iterator[Answered]:

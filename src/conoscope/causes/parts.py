@@ -84,8 +84,9 @@ class MeanCounter:
 
 
 def classifying_of(batch: Batch) -> Tensor:
-    """Mask of the tokens that are classified from; of none in a text where it is not one token."""
-    return torch.arange(batch.real.shape[1], device=batch.real.device) == batch.cls[:, None]
+    """Mask of the tokens that are classified from; of none for a model that reads several, whose `cls` is that of [CLS]."""
+    at = torch.arange(batch.real.shape[1], device=batch.real.device) == batch.cls[:, None]
+    return at & batch.reads
 
 
 def edit_of(part: Part, how: str, batch: Batch, references: References | None, heads: int) -> Edit:
