@@ -300,6 +300,22 @@ def test_what_was_measured_of_heads_stands_beside_their_effects(pure: LoadedMode
     assert effects.plot("ablation") is not None
 
 
+def test_heads_that_share_keys_have_the_sim_of_the_keys_that_they_read(tmp_path: Path) -> None:
+    module = tiny("llama", torch.float64)
+    module.config.id2label = {0: "a", 1: "b", 2: "c"}
+    model = load_model(module, build_tokenizer([" ".join(WORDS)]))
+    corpus = Corpus.of([Example(text) for text in texts(12)])
+    cs.measure(model, corpus, ["sim", "norms"], out=tmp_path / "out")
+    heads = cs.ablate(model, corpus, how="zero", measured=tmp_path / "out", resamples=0)["ablation.heads"]
+    sims = cs.Result.load(tmp_path / "out")["sim"].dropna(subset="head").set_index(["site", "layer", "head"])["value"]
+    assert module.config.num_attention_heads == 2 * module.config.num_key_value_heads == 4
+    for site in ("key", "value"):
+        expected = [sims[site, layer, shared] for layer in (1, 2, 3) for shared in (1, 1, 2, 2)]
+        assert heads[f"sim_{site}"].tolist() == expected
+        assert len(set(expected)) == 6
+    assert heads["norm"].notna().all()
+
+
 def test_a_report_has_the_question_with_the_tables_of_both_folders(pure: LoadedModel, measured: Path, tmp_path: Path) -> None:
     cs.ablate(pure, load_corpus("bistro:test").first(20), resamples=50, out=tmp_path / "ablated")
     page = cs.report([measured, tmp_path / "ablated"], tmp_path / "report.html").read_text(encoding="utf-8")

@@ -95,10 +95,10 @@ def ablate(
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = provenance_of("ablation", loaded, texts, [], _described(loaded, batcher, chosen))
     provenance["shards"] = ["{}/{}".format(*chosen.shard)]
-    measured = None if chosen.measured is None else measured_heads(chosen.measured, provenance["model"])
-    saved = Saved(None if out is None else claim(out, provenance), provenance)
     doing("beginning to ablate")
     with Editor(loaded.module) as editor:
+        measured = None if chosen.measured is None else measured_heads(chosen.measured, provenance["model"], editor.heads)
+        saved = Saved(None if out is None else claim(out, provenance), provenance)
         run = Run(loaded, editor, batcher, texts, chosen)
         outcomes = run.outcomes(saved)
     doing("reading the outcomes into tables")
