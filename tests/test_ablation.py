@@ -159,7 +159,10 @@ def test_every_number_is_that_of_plain_passes_by_hand(small: LoadedModel) -> Non
                 assert rows["value"][what] == pytest.approx(float(expected.mean()), abs=1e-6), what
                 assert rows["sd"][what] == pytest.approx(float(expected.std()), abs=1e-6), what
                 assert rows["n"][what] == len(expected)
-                if float(expected.std()):
+                if what in ("changed", "accuracy"):
+                    above, moved = int((expected > 0).sum()), int((expected != 0).sum())
+                    assert rows["p"][what] == pytest.approx(scipy.stats.binomtest(above, moved).pvalue if moved else 1)
+                elif float(expected.std()):
                     p = scipy.stats.ttest_1samp(expected, 0).pvalue
                     assert rows["p"][what] == pytest.approx(p, rel=1e-4), what
 
@@ -237,9 +240,39 @@ def test_intervals_are_of_means_over_resampled_texts_and_p_is_that_of_a_paired_t
     assert found.value[1] == pytest.approx(known.mean())
     assert found.p[:2].tolist() == pytest.approx([scipy.stats.ttest_1samp(y, 0).pvalue for y in (x[:, 0], known)])
     assert (found.value[2], found.sd[2], found.p[2], found.low[2], found.high[2]) == (0, 0, 1, 0, 0)
-    for column, n in ((0, 50), (1, 25)):
-        expected = scipy.stats.norm.interval(0.95, found.value[column], found.sd[column] * np.sqrt((n - 1) / n) / np.sqrt(n))
-        assert [found.low[column], found.high[column]] == pytest.approx(expected, abs=0.04)
+    expected = scipy.stats.norm.interval(0.95, found.value[0], found.sd[0] * np.sqrt(49 / 50) / np.sqrt(50))
+    assert [found.low[0], found.high[0]] == pytest.approx(expected, abs=0.04)
+    student = scipy.stats.ttest_1samp(known, 0).confidence_interval(0.95)
+    assert (found.low[1], found.high[1]) == pytest.approx(tuple(student))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 29, 30, 60])
+def test_intervals_hold_the_mean_in_95_of_100_cases(n: int) -> None:
+    x = np.random.default_rng(n).normal(0.3, 1, (n, 4000))
+    found = paired(x, 1000)
+    share = float(((found.low <= 0.3) & (found.high >= 0.3)).mean())
+    # A share of 4,000 is off by .0034, one standard error; a bootstrap of 30 spreads too little by a factor of sqrt(29 / 30).
+    expected = 0.95 if n < 30 else 2 * scipy.stats.t.cdf(1.96 * np.sqrt((n - 1) / n), n - 1) - 1
+    assert share == pytest.approx(expected, abs=4 * 0.0036)
+
+
+def test_of_one_text_or_of_few_that_do_not_differ_there_is_no_interval() -> None:
+    for x in ([[0.7]], [[1.0]] * 5):
+        found = paired(np.array(x), 100)
+        assert np.isnan([found.low[0], found.high[0]]).all()
+    assert np.isnan(paired(np.array([[0.7]]), 100).p[0])
+    without = paired(np.random.default_rng(0).normal(size=(40, 2)), 0)
+    assert np.isnan([without.low, without.high]).all()
+
+
+@pytest.mark.parametrize("values", [[1, 1], [-1, -1, -1], [1, 1, 1, 0, 0, -1], [0, 0], [1], [np.nan, 1, 1, 1, 1, 1, 1]])
+def test_p_of_answers_is_that_of_an_exact_sign_test(values: list[float]) -> None:
+    x = np.array(values, float)[:, None]
+    above, below = int((x > 0).sum()), int((x < 0).sum())
+    expected = scipy.stats.binomtest(above, above + below).pvalue if above + below else 1.0
+    assert paired(x, 10, counted=True).p[0] == pytest.approx(expected)
+    if len(set(values)) == 1 < len(values):  # no t-test without a spread
+        assert paired(x, 10).p[0] == pytest.approx(expected)
 
 
 def test_holms_correction_is_that_of_its_definition() -> None:

@@ -1,4 +1,4 @@
-"""Inference: intervals by a paired bootstrap over texts, Student's t, Holm's correction, rank correlations."""
+"""Inference: intervals by a paired bootstrap over texts or Student's t, tests, Holm's correction, rank correlations."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,16 @@ from jaxtyping import Float
 from conoscope.common.resampling import INTERVAL, weightings
 
 
+FEW = 30
+"""Of fewer texts the interval is Student's: means of resampled texts spread too little."""
+
+
 @dataclass(frozen=True)
 class Paired:
     """Means over texts of differences that are paired text by text, a number for each column.
 
-    `low`, `high`: 95 % intervals over resampled texts, NaN without resamples. `p`: of a two-sided paired t-test against 0.
+    `low`, `high`: 95 % intervals, over resampled texts or of fewer than FEW by Student's t; NaN without resamples, and of few
+    texts that do not differ. `p`: two-sided, against 0.
     """
 
     value: Float[np.ndarray, " k"]
@@ -23,18 +28,27 @@ class Paired:
     p: Float[np.ndarray, " k"]
 
 
-def paired(differences: Float[np.ndarray, "n k"], resamples: int) -> Paired:
-    """The means of differences; NaN is a text without a value."""
-    known = ~np.isnan(differences)
-    n = known.sum(0).astype(float)
+def paired(differences: Float[np.ndarray, "n k"], resamples: int, counted: bool = False) -> Paired:
+    """The means of differences; NaN is a text without a value. `counted`: whether they are of answers, -1, 0 or 1."""
+    n = (~np.isnan(differences)).sum(0).astype(float)
     value, sd = _moments(differences)
-    low, high = np.full((2, differences.shape[1]), np.nan)
-    means = [weighted_means(weights, differences) for weights in weightings(len(differences), resamples, differences.shape[1])]
-    if means:
-        drawn = np.concatenate(means)
-        there = n > 0
-        low[there], high[there] = np.nanquantile(drawn[:, there], INTERVAL, axis=0)
-    return Paired(value, sd, n, low, high, p_of(value, sd, n))
+    low, high = _by_t(value, sd, n) if resamples else np.full((2, len(n)), np.nan)
+    many = n >= FEW
+    if resamples and many.any():
+        chosen = differences[:, many]
+        drawn = [weighted_means(weights, chosen) for weights in weightings(len(chosen), resamples, chosen.shape[1])]
+        low[many], high[many] = np.nanquantile(np.concatenate(drawn), INTERVAL, axis=0)
+    signs = sign_test(differences)
+    return Paired(value, sd, n, low, high, signs if counted else np.where(sd == 0, signs, t_test(value, sd, n)))
+
+
+def _by_t(value: Float[np.ndarray, " k"], sd: Float[np.ndarray, " k"], n: Float[np.ndarray, " k"]) -> Float[np.ndarray, "2 k"]:
+    """Student's intervals; NaN of one text, and of texts that do not differ: their spread is not known."""
+    from scipy.stats import t
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half = np.where(sd > 0, t.ppf(INTERVAL[1], n - 1) * sd / np.sqrt(n), np.nan)
+    return np.stack((value - half, value + half))
 
 
 def _moments(x: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
@@ -56,14 +70,23 @@ def weighted_means(weights: Float[np.ndarray, "r n"], x: Float[np.ndarray, "n k"
     return means
 
 
-def p_of(value: Float[np.ndarray, " k"], sd: Float[np.ndarray, " k"], n: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-    """Two-sided p of a paired t-test; 1 where every difference is 0, 0 where all are the same other number."""
+def t_test(value: Float[np.ndarray, " k"], sd: Float[np.ndarray, " k"], n: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """Two-sided p of a paired t-test; NaN of one text."""
     from scipy.stats import t
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = 2 * t.sf(np.abs(value) / (sd / np.sqrt(n)), n - 1)
-    same = (sd == 0) & (n > 1)
-    return np.where(same, np.where(value == 0, 1.0, 0.0), p)
+        p: Float[np.ndarray, " k"] = 2 * t.sf(np.abs(value) / (sd / np.sqrt(n)), n - 1)
+    return p
+
+
+def sign_test(differences: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+    """Two-sided p of an exact sign test: of the differences that are not 0, how many are above; 1 where all are 0, NaN of no
+    text."""
+    from scipy.stats import binom
+
+    above, below = (differences > 0).sum(0), (differences < 0).sum(0)
+    p = np.minimum(2 * binom.cdf(np.minimum(above, below), above + below, 0.5), 1.0)
+    return np.where(np.isnan(differences).all(0), np.nan, p)
 
 
 def holm(p: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:

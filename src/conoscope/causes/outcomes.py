@@ -15,6 +15,8 @@ WHAT = ("logit_predicted", "probability_predicted", "changed", "accuracy", "logi
 whether the prediction is right, the logit and the probability of the true class."""
 OF_TRUTH = WHAT[3:]
 """What needs a label."""
+OF_ANSWERS = ("changed", "accuracy")
+"""What is a whole number in each text, -1, 0 or 1."""
 
 
 @dataclass(frozen=True)

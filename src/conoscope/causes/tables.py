@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from conoscope.causes.inference import Paired, holm, paired, rank_correlation, weighted_means
-from conoscope.causes.outcomes import OF_TRUTH, WHAT, Outcomes
+from conoscope.causes.outcomes import OF_ANSWERS, OF_TRUTH, WHAT, Outcomes
 from conoscope.causes.parts import Part
 from conoscope.common.resampling import INTERVAL, weightings
 from conoscope.results.store import TableInfo
@@ -53,7 +53,7 @@ def effects_table(outcomes: Outcomes, parts: Sequence[Part], hows: Sequence[str]
             values = outcomes.effects[:, number, :, place].astype(float)
             if what in OF_TRUTH and np.isnan(values).all():
                 continue
-            found = paired(values, resamples)
+            found = paired(values, resamples, counted=what in OF_ANSWERS)
             adjusted = np.full(len(parts), np.nan)
             for family in (heads, ~heads):
                 adjusted[family] = holm(found.p[family])
