@@ -1,6 +1,7 @@
 """Ablation: which heads the answer rests on, held to plain passes by hand, to a model in which one head decides, and to scipy."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from conoscope.causes.ablation import Ablating, Run
 from conoscope.causes.editor import Editor
 from conoscope.causes.edits import Edit, scaled, zeroed
 from conoscope.causes.inference import holm, paired, rank_correlation
+from conoscope.causes.outcomes import Outcomes
 from conoscope.causes.parts import MeanCounter
+from conoscope.causes.tables import gates_table
 from conoscope.cli import main
-from conoscope.common.errors import ModelError, OutputError
+from conoscope.common.errors import CorpusError, ModelError, OutputError
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.models.tokenizer import build_tokenizer
 from handmade import HEAD, LAYER, WORDS, averaging, decided, texts
@@ -324,6 +327,11 @@ def test_what_was_measured_of_heads_stands_beside_their_effects(pure: LoadedMode
     assert predictors["estimate"] == pytest.approx(scipy.stats.spearmanr(heads["value"], heads["estimate"]).statistic)
     of_gates = effects["ablation.gates"].set_index("gate")
     assert of_gates["value"]["all heads"] == pytest.approx(heads["value"].abs().mean())
+    assert not {"low", "high"} & set(of_gates)
+    assert effects["ablation.predictors"].set_index("predictor")["low"].notna().to_dict() == {
+        name: name == "estimate" for name in ("estimate", "norm", "norm_words", "weight_words", "sim_key", "sim_value")
+    }
+    assert of_gates["noise"]["all heads"] == pytest.approx((heads["sd"] * np.sqrt(2 / np.pi / 20)).mean())
     for gate in of_gates.index.drop("all heads"):
         named = heads["gates"].map(lambda names, gate=gate: gate in names.split(" + "))
         assert of_gates["heads"][gate] == named.sum()
@@ -380,6 +388,46 @@ def test_merged_parts_are_the_whole(
     )
     (tmp_path / "2" / "outcomes.safetensors").write_bytes(b"torn")
     assert "no outcomes can be read from" in refusal(capsys, "merge", tmp_path / "1", tmp_path / "2", "-o", tmp_path / "x")
+
+
+def test_the_size_of_effects_that_are_noise_is_told_beside_it() -> None:
+    draw, heads = np.random.default_rng(0), 400
+    effects = np.zeros((50, 1, heads, len(WHAT)), np.float32)
+    effects[..., 0] = draw.normal(0, np.linspace(0.5, 2, heads), (50, 1, heads))
+    outcomes = Outcomes(effects, effects[..., 0], np.arange(50), np.full(50, np.nan, np.float32))
+    table = gates_table(outcomes, range(heads), pd.DataFrame({"how": "zero", "gates": ["open"] * heads}), ["zero"])
+    for _, row in table.iterrows():
+        assert row["value"] == pytest.approx(row["noise"], rel=4 * 0.75 / np.sqrt(heads))  # |x| of a normal x: sd / mean = .76
+
+
+def test_a_part_without_texts_is_a_part(pure: LoadedModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts, options = load_corpus("bistro:test").first(2), {"resamples": 20}
+    whole = cs.ablate(pure, texts, options)
+    for part in (1, 2, 3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = cs.ablate(pure, texts, {**options, "shard": (part, 3)}, tmp_path / str(part))
+    assert found.provenance["seen"]["examples"] == 0
+    assert "nan" not in str(found)
+    assert main(["merge", *(str(tmp_path / part) for part in "123"), "-o", str(tmp_path / "out")]) == 0
+    captured = capsys.readouterr()
+    assert "2 examples" in captured.out
+    assert "not the whole corpus" not in captured.err
+    for name in whole:
+        merged = pd.read_parquet(tmp_path / "out" / f"{name}.parquet")
+        pd.testing.assert_frame_equal(merged, whole[name], rtol=1e-5, atol=1e-6, check_dtype=False)
+    with pytest.raises(CorpusError, match="has no examples to ablate"):
+        cs.ablate(pure, texts.shard(3, 3), options)
+
+
+def test_what_is_not_known_is_not_printed(small: LoadedModel) -> None:
+    corpus = Corpus.of([Example(text) for text in texts(9)])
+    without, drawn = (str(cs.ablate(small, corpus, how="zero", resamples=resamples)) for resamples in (0, 10))
+    assert "95 % interval" in drawn
+    assert drawn.count("[") > 8
+    assert "95 % interval" not in without
+    assert "[" not in without
+    assert "not distinct from 0 after Holm's correction" in drawn
 
 
 class Stopped(BaseException):

@@ -147,6 +147,14 @@ def test_a_decoder_is_read_at_its_last_token(pairs: Corpus) -> None:
     effects = cs.patch(model, Corpus.of([Example(f"{e.text} w7") for e in pairs]))
     assert shares(effects)["differing", 0] == 1
     assert shares(effects)["classifying", 3] == 1
+    assert re.search("^classifying token  ", str(effects), re.MULTILINE)
+    last = [Example(e.text + (" w7" if number % 8 > 1 else f" w{number}")) for number, e in enumerate(pairs)]
+    effects = cs.patch(model, Corpus.of(last), resamples=0)
+    (n,) = set(effects["patch"].query("tokens == 'classifying'")["n"])
+    counted = effects.provenance["seen"]["pairs"]
+    assert 1 < n < counted  # where the last words differ they are moved with the differing ones
+    assert f"share of {counted} pairs" in str(effects)
+    assert re.search(rf"^classifying token \({n} pairs\)  ", str(effects), re.MULTILINE)
 
 
 def test_pairs_of_bistro_differ_in_one_word_that_decides_and_stay_in_their_split() -> None:

@@ -166,7 +166,7 @@ class Run:
                     done = [sum(done[1:], done[0])]
                     saved.keep(done[0])
         outcomes = sum(done[1:], done[0])
-        if not len(outcomes.places):
+        if not len(outcomes.places) and self.options.shard == (1, 1):
             raise CorpusError(f"{self.corpus} has no examples to ablate; give another corpus")
         return outcomes
 

@@ -7,7 +7,6 @@ from jaxtyping import Float
 
 from conoscope.common.resampling import INTERVAL, weightings
 
-
 FEW = 30
 """Of fewer texts the interval is Student's: means of resampled texts spread too little."""
 

@@ -66,7 +66,7 @@ def _sims(result: Result, heads: Sequence[int]) -> pd.DataFrame | None:
 
 def _of_readers(shared: pd.DataFrame, heads: Sequence[int]) -> "pd.Series[float]":
     """The value of the key or value head that each head reads: of four heads and two of keys, the first two read the first."""
-    by_layer = {int(layer): rows.set_index("head")["value"] for layer, rows in shared.groupby("layer")}
+    by_layer = {layer: rows.set_index("head")["value"] for layer, rows in shared.groupby("layer")}
     rows = [
         (layer, head, float(values[(head - 1) * len(values) // count + 1]))
         for layer, count in enumerate(heads, 1)

@@ -38,7 +38,7 @@ def tables_of(
         numbers = [number for number, part in enumerate(parts) if part.head is not None]
         tables["ablation.predictors"] = predictors_table(outcomes, numbers, heads, hows, resamples)
         if "gates" in heads:
-            tables["ablation.gates"] = gates_table(outcomes, numbers, heads, hows, resamples)
+            tables["ablation.gates"] = gates_table(outcomes, numbers, heads, hows)
     return tables
 
 
@@ -48,7 +48,7 @@ def effects_table(outcomes: Outcomes, parts: Sequence[Part], hows: Sequence[str]
     rows = []
     heads = np.array([part.head is not None for part in parts])
     for number, how in enumerate(hows):
-        estimates = outcomes.estimates[:, number].astype(float).mean(0)
+        estimates = paired(outcomes.estimates[:, number].astype(float), 0).value
         for place, what in enumerate(WHAT):
             values = outcomes.effects[:, number, :, place].astype(float)
             if what in OF_TRUTH and np.isnan(values).all():
@@ -93,8 +93,8 @@ def heads_table(effects: pd.DataFrame, measured: pd.DataFrame | None) -> pd.Data
 def predictors_table(
     outcomes: Outcomes, numbers: Sequence[int], heads: pd.DataFrame, hows: Sequence[str], resamples: int
 ) -> pd.DataFrame:
-    """Spearman's correlation over heads: of the effect and its estimate, and of the size of the effect and measured numbers.
-    Intervals are over resampled texts; what was measured stays as it is."""
+    """Spearman's correlation over heads: of the effect and its estimate, with an interval over resampled texts; and of the size
+    of the effect and measured numbers, without: a resampled mean is larger in size by the noise of its texts, twice."""
     rows = []
     for number, how in enumerate(hows):
         effects = outcomes.effects[:, number, numbers, WHAT.index(WATCHED)].astype(float)
@@ -108,17 +108,19 @@ def predictors_table(
                 np.abs(weighted_means(w, x)), np.broadcast_to(c, (len(w), len(c)))
             )
         for name, of in ranked.items():
-            count = len(numbers) if name == "estimate" else int(given[name].notna().sum())
-            rows.append(
-                {"measure": "ablation", "how": how, "predictor": name, "heads": count, **_resampled(of, len(effects), resamples)}
-            )
+            signed = name == "estimate"
+            count = len(numbers) if signed else int(given[name].notna().sum())
+            row = {"measure": "ablation", "how": how, "predictor": name, "heads": count}
+            rows.append({**row, **_resampled(of, len(effects), resamples if signed else 0)})
     return pd.DataFrame(rows)
 
 
-def gates_table(
-    outcomes: Outcomes, numbers: Sequence[int], heads: pd.DataFrame, hows: Sequence[str], resamples: int
-) -> pd.DataFrame:
-    """The mean size of the effect of the heads that have a gate, of those that have none, and of all; a head may have several."""
+def gates_table(outcomes: Outcomes, numbers: Sequence[int], heads: pd.DataFrame, hows: Sequence[str]) -> pd.DataFrame:
+    """The mean size of the effect of the heads that have a gate, of those that have none, and of all; a head may have several.
+
+    Beside it what noise alone would make of it, were all effects 0 and normal: the mean of √(2/π) sd / √n. There is no interval,
+    since a resampled mean is larger in size by the noise of its texts, twice.
+    """
     rows = []
     for number, how in enumerate(hows):
         effects = outcomes.effects[:, number, numbers, WHAT.index(WATCHED)].astype(float)
@@ -126,9 +128,10 @@ def gates_table(
         kinds = dict.fromkeys(["all heads", *sorted({name for of_head in names for name in of_head})])
         for kind in kinds:
             chosen = np.array([kind == "all heads" or kind in of_head for of_head in names])
-            of = lambda w, x=effects[:, chosen]: np.abs(weighted_means(w, x)).mean(-1)  # noqa: E731
+            found = paired(effects[:, chosen], 0)
+            noise = np.sqrt(2 / np.pi) * found.sd / np.sqrt(found.n)
             row = {"measure": "ablation", "how": how, "gate": kind, "heads": int(chosen.sum())}
-            rows.append({**row, **_resampled(of, len(effects), resamples)})
+            rows.append({**row, "value": np.abs(found.value).mean(), "sd": np.nan, "n": len(effects), "noise": noise.mean()})
     return pd.DataFrame(rows)
 
 
@@ -136,7 +139,7 @@ def _resampled(of: object, texts: int, resamples: int) -> Mapping[str, float]:
     """A number of all texts, with its interval over resamples."""
     assert callable(of)
     value = float(of(np.ones((1, texts)))[0])
-    drawn = [of(weights) for weights in weightings(texts, resamples, texts)]
+    drawn = [of(weights) for weights in weightings(texts, resamples if texts > 1 else 0, texts)]
     known = _known(drawn)
     low, high = np.quantile(known, INTERVAL) if len(known) else (np.nan, np.nan)
     return {"value": value, "sd": float("nan"), "n": texts, "low": float(low), "high": float(high)}

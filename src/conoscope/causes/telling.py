@@ -17,7 +17,9 @@ SURE = 0.05
 
 def told_ablation(tables: Mapping[str, pd.DataFrame], seen: Mapping[str, int]) -> str:
     """The parts with the largest effects on the predicted class's logit, and what predicts the effects of heads."""
-    lines = []
+    lines: list[str] = []
+    if not seen["examples"]:
+        return "no texts in this part of the corpus"
     if seen["labelled"]:
         lines.append(f"accuracy {seen['correct'] / seen['labelled']:.3f} of {seen['labelled']} labelled texts")
     whole = tables["ablation"]
@@ -31,17 +33,16 @@ def _largest(how: str, rows: pd.DataFrame, whole: pd.DataFrame) -> list[str]:
     ordered = rows.loc[rows["value"].abs().sort_values(ascending=False, kind="stable").index].head(MOST)
     changed = whole[(whole["what"] == "changed") & (whole["how"] == how)]
 
-    lines = [f"without it ({how}): change of the predicted class's logit, 95 % interval, share of answers that change"]
+    interval = ", 95 % interval" if ordered["low"].notna().any() else ""
+    lines = [f"without it ({how}): change of the predicted class's logit{interval}, share of answers that change"]
     for _, row in ordered.iterrows():
         key = tuple(row[["site", "layer", "head"]])
         share = changed["value"][(changed["site"] == key[0]) & (changed["layer"] == key[1]) & same(changed["head"], key[2])].iloc[
             0
         ]
-        sure = "" if row["holm"] < SURE else "  (not distinct from 0)"
-        lines.append(
-            f"{named(row['site'], row['layer'], row['head']):26}{row['value']:9.3f}  [{row['low']:.3f}, {row['high']:.3f}]"
-            f"{share:8.1%}{sure}"
-        )
+        sure = "" if row["holm"] < SURE else "  (not distinct from 0 after Holm's correction)"
+        part = named(row["site"], row["layer"], row["head"])
+        lines.append(f"{part:26}{row['value']:9.3f}{_interval(row)}{share:8.1%}{sure}")
 
     if len(rows) > MOST:
         lines.append(f"... and {len(rows) - MOST} more")
@@ -75,15 +76,20 @@ def _predictors(tables: Mapping[str, pd.DataFrame]) -> list[str]:
         return []
     lines = ["", "rank correlation over heads"]
     for _, row in rows.iterrows():
-        interval = f"  [{row['low']:.3f}, {row['high']:.3f}]" if pd.notna(row["low"]) else ""
-        lines.append(f"{PREDICTED[row['predictor']]} ({row['how']}): {row['value']:.3f}{interval}, {row['heads']} heads")
+        found = f"{row['value']:.3f}{_interval(row)}"
+        lines.append(f"{PREDICTED[row['predictor']]} ({row['how']}): {found}, {row['heads']} heads")
     return lines
+
+
+def _interval(row: "pd.Series[float]") -> str:
+    """An interval, after two spaces; nothing where there is none."""
+    return f"  [{row['low']:.3f}, {row['high']:.3f}]" if pd.notna(row["low"]) else ""
 
 
 def told_patch(tables: Mapping[str, pd.DataFrame], pairs: int, counted: int, answers: Sequence[str]) -> str:
     """Of one pair how far each place moves the answer in each layer; of several how often the answer moves, by kind of place."""
     single = pairs == 1
-    frame = _one_pair(tables["patch.tokens"]) if single else _many_pairs(tables["patch"])
+    frame = _one_pair(tables["patch.tokens"]) if single else _many_pairs(tables["patch"], counted)
     if single:
         source, target = map(printable, map(cut, answers))
         head = f"how far the answer moves from {target} (0) to {source} (1) with the vector of each place"
@@ -117,11 +123,12 @@ def _one_pair(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(word=words, cell=cells)
 
 
-def _many_pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """What is printed of each kind of place."""
+def _many_pairs(frame: pd.DataFrame, counted: int) -> pd.DataFrame:
+    """What is printed of each kind of place; how many pairs have such a place, if not all."""
     rows = frame[frame["what"] == "flipped"]
     rows = rows.assign(order=rows["tokens"].map(list(PLACES).index)).sort_values("order", kind="stable")
-    return rows.assign(word=rows["tokens"].map(PLACES), cell=rows["value"].map("{:.1%}".format))
+    some = rows["n"].map(lambda n: "" if n == counted else f" ({n} {'pair' if n == 1 else 'pairs'})")
+    return rows.assign(word=rows["tokens"].map(PLACES) + some, cell=rows["value"].map("{:.1%}".format))
 
 
 PLACES = {"differing": "differing tokens", "classifying": "classifying token", "other": "each other token"}
