@@ -336,6 +336,10 @@ def test_what_was_measured_of_heads_stands_beside_their_effects(pure: LoadedMode
         named = heads["gates"].map(lambda names, gate=gate: gate in names.split(" + "))
         assert of_gates["heads"][gate] == named.sum()
         assert of_gates["value"][gate] == pytest.approx(heads["value"][named].abs().mean())
+    assert not [note for note in effects.remarks if "measured on" in note]
+    for other in (load_corpus("bistro:validation").first(20), load_corpus("bistro:test").first(19)):
+        noted = cs.ablate(pure, other, how="zero", measured=measured, resamples=0, estimates=False).remarks
+        assert [note for note in noted if "heads were measured on other texts" in note and "on bistro:test, 20 texts" in note]
     drawn = effects.plot("head-effects").to_dict()
     assert len(drawn["facet"]["sort"]) == 3
     assert effects.plot("ablation") is not None
@@ -463,6 +467,10 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_tables(
     other = [*examples[:2], Example("w1 w2 w3", "a", id="2"), *examples[3:]]
     with pytest.raises(OutputError, match="was left by another run, or the corpus has changed since; remove it to begin anew"):
         cs.ablate(small, Corpus.of(other, "seventeen"), options, tmp_path / "out")
+    with pytest.raises(
+        OutputError, match="left by a run with batches of 4 texts, and this one has 3; give --batch-size 4 to go on"
+    ):
+        cs.ablate(small, corpus, {**options, "batch_size": 3}, tmp_path / "out")
     (tmp_path / "out" / "partial" / "state.json").rename(tmp_path / "state.json")
     with pytest.raises(OutputError, match="cannot be read, so the run cannot go on; remove it to begin anew"):
         cs.ablate(small, corpus, options, tmp_path / "out")

@@ -1,5 +1,6 @@
 """Edits: every site of every supported type can be changed, what is not changed stays, and a model is left as it was."""
 
+import copy
 import runpy
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from conoscope.capture.implementation import attention_of
 from conoscope.capture.wiring import Projection
 from conoscope.causes.editor import Editor
 from conoscope.causes.edits import Edit, Site, added, replaced, scaled, zeroed
+from conoscope.causes.parts import ABLATED, Part, References, edit_of, estimated, parts_of
 from conoscope.common.errors import CaptureError, MeasureError
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +55,35 @@ def close(one: Tensor, other: Tensor) -> None:
 
 def test_the_types_are_those_of_the_page() -> None:
     assert len(ROWS) == 95
+
+
+@pytest.mark.parametrize("name", ["convbert", "nystromformer"])
+def test_estimates_are_slopes_of_what_an_ablation_changes_where_padding_is_read_too(name: str) -> None:
+    module, batch, step = built(name), texts(1), 1e-5
+    module = copy.deepcopy(module).double()
+    with Editor(module) as editor:
+        parts, target = parts_of(editor), editor.run(batch).argmax(-1)
+        vectors = editor.keep(batch, ABLATED).vectors
+        found = estimated(parts, "zero", batch, editor.slopes(batch, target, ABLATED), None, editor.heads)
+        for number, part in enumerate(parts):
+            edit = edit_of(part, "zero", batch, None, editor.heads[part.layer - 1])
+            x = vectors[part.place]
+            away = edit.applied(x, editor.heads[part.layer - 1]) - x
+            less, more = (
+                editor.run(batch, [Edit(part.site, part.layer, added(by * away))])[range(3), target] for by in (-step, step)
+            )
+            torch.testing.assert_close(found[:, number], (more - less) / (2 * step), rtol=1e-4, atol=1e-6)
+
+
+def test_an_ablation_leaves_padding_as_it_is() -> None:
+    batch = texts(1)
+    x, place = torch.randn(3, 11, 8), ("context", 1)
+    references = References({place: torch.zeros(8)}, {place: torch.ones(8)})
+    for how, new in (("zero", 0.0), ("mean", 1.0)):
+        for head, chosen in ((None, slice(0, 8)), (2, slice(4, 8))):
+            edited = edit_of(Part("context", 1, head), how, batch, references, 2).applied(x, 2)
+            assert torch.equal(edited[~batch.real], x[~batch.real])
+            assert (edited[batch.real][:, chosen] == new).all()
 
 
 @pytest.mark.parametrize("name", ROWS)

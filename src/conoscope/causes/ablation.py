@@ -18,7 +18,7 @@ from conoscope.capture.loading import LoadedModel, ModelSource, load_model
 from conoscope.capture.order import refuse_swapped
 from conoscope.causes.editor import Editor
 from conoscope.causes.effects import Effects
-from conoscope.causes.measured import measured_heads, run_of
+from conoscope.causes.measured import elsewhere, measured_heads, run_of
 from conoscope.causes.merging import Asked, effects_from, keep_outcomes, seen_of
 from conoscope.causes.outcomes import Outcomes, correct_of, effects_of, empty
 from conoscope.causes.parts import ABLATED, HOWS, MeanCounter, Part, References, edit_of, estimated, parts_of
@@ -95,11 +95,12 @@ def ablate(
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = provenance_of("ablation", loaded, texts, [], _described(loaded, batcher, chosen))
     provenance["shards"] = ["{}/{}".format(*chosen.shard)]
+    provenance["notes"] += [] if chosen.measured is None else elsewhere(chosen.measured, provenance, texts.size)
     doing("beginning to ablate")
     with Editor(loaded.module) as editor:
         measured = None if chosen.measured is None else measured_heads(chosen.measured, provenance["model"], editor.heads)
-        saved = Saved(None if out is None else claim(out, provenance), provenance)
         run = Run(loaded, editor, batcher, texts, chosen)
+        saved = Saved(None if out is None else claim(out, provenance), provenance, run.size)
         outcomes = run.outcomes(saved)
     doing("reading the outcomes into tables")
     seen = seen_of(outcomes, batcher.truncated)

@@ -31,6 +31,22 @@ def measured_heads(folder: str | Path, model: Mapping[str, Any], heads: Sequence
     return joined
 
 
+def elsewhere(folder: str | Path, provenance: Mapping[str, Any], size: int | None) -> list[str]:
+    """A note where a folder was measured on other texts than the `size` that are ablated, or cut elsewhere; else nothing."""
+    theirs = Result.load(folder).provenance
+    pairs = [(_identity(said["corpus"]), said["options"].get("max_length")) for said in (provenance, theirs)]
+    limits = [said["options"].get("limit") for said in (provenance, theirs)]
+    counts = limits if size is None else [size, theirs["seen"]["examples"]]
+    if pairs[0] == pairs[1] and counts[0] == counts[1]:
+        return []
+    return [f"heads were measured on other texts than those that are ablated, or on more or fewer: {described(theirs)}"]
+
+
+def _identity(corpus: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells corpora apart: the digest of their texts, or the name of one that is made; and which of it."""
+    return (corpus.get("fingerprint") or corpus.get("name"), *(corpus.get(key) for key in ("split", "seed", "options")))
+
+
 def run_of(folder: str | Path) -> str:
     """A measured folder by its name and the hash of its provenance; OutputError if it is none."""
     Result.load(folder)

@@ -90,11 +90,12 @@ def classifying_of(batch: Batch) -> Tensor:
 
 
 def edit_of(part: Part, how: str, batch: Batch, references: References | None, heads: int) -> Edit:
-    """The edit that takes a part away from a batch."""
+    """The edit that takes a part away from the real tokens of a batch: some models (ConvBERT, Nyströmformer) read padding too."""
     if how == "zero":
-        return Edit(part.site, part.layer, zeroed(), part.head)
+        return Edit(part.site, part.layer, zeroed(batch.real), part.head)
     assert references is not None
-    return Edit(part.site, part.layer, replaced(references.of(part.place, batch, part.head, heads)), part.head)
+    new = references.of(part.place, batch, part.head, heads)
+    return Edit(part.site, part.layer, replaced(new, batch.real), part.head)
 
 
 def estimated(

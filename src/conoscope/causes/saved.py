@@ -24,11 +24,13 @@ STATE, ARRAYS = "state.json", "outcomes.safetensors"
 class Saved:
     """The folder `partial` inside a run's folder; does nothing for a run without one.
 
-    Batches are the same and in the same order each time, so what was done is their number and a digest of their texts.
+    Batches of one size are the same and in the same order each time, so what was done is their number and a digest of their
+    texts. `size`: how many texts a batch has.
     """
 
     out: Path | None
     provenance: Mapping[str, Any]
+    size: int
     batches: int = 0
     digest: str = ""
     _at: float = field(default_factory=time.monotonic)
@@ -45,9 +47,14 @@ class Saved:
         try:
             before, state = read_provenance(self.folder), json.loads((self.folder / STATE).read_text(encoding="utf-8"))
             found = Outcomes.load(self.folder / ARRAYS)
-            count, digest = int(state["batches"]), str(state["digest"])
+            count, digest, size = int(state["batches"]), str(state["digest"]), int(state["size"])
         except (OSError, ValueError, LookupError, TypeError, OutputError) as error:
             raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
+        if size != self.size:
+            raise OutputError(
+                f"{self.folder} was left by a run with batches of {size} texts, and this one has {self.size}; "
+                f"give --batch-size {size} to go on, or remove it to begin anew"
+            )
         for _ in range(count):
             if (batch := next(batches, None)) is not None:
                 self.count(batch)
@@ -67,9 +74,10 @@ class Saved:
     def keep(self, outcomes: Outcomes) -> None:
         """Save the outcomes so far."""
         assert self.folder is not None
+        state = {"batches": self.batches, "digest": self.digest, "size": self.size}
         with atomic_folder(self.folder) as new:
             outcomes.save(new / ARRAYS)
-            write_text(new / STATE, json.dumps({"batches": self.batches, "digest": self.digest}) + "\n")
+            write_text(new / STATE, json.dumps(state) + "\n")
             write_provenance(new, {**self.provenance, "seen": {}})
         self._at = time.monotonic()
 

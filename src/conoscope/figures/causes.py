@@ -46,7 +46,7 @@ def head_effects(tables: Tables) -> Chart | None:
 
     Upwards is the change of the predicted class's logit without the head. To the right is what is known without taking it away:
     the first-order estimate, gradient times the change of the head's context; how long the vectors are that it mixes in from
-    words, and how much weight it gives to words, where the model was measured on the same texts.
+    words, and how much weight it gives to words, where heads were measured too.
     """
     import altair as alt
 
