@@ -17,6 +17,7 @@ from transformers import AutoModel
 import conoscope as cs
 from architectures import tiny
 from commands import refusal
+from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.causes import ablation, saved
 from conoscope.causes.ablation import Ablating, Run
@@ -24,11 +25,12 @@ from conoscope.causes.editor import Editor
 from conoscope.causes.edits import Edit, scaled, zeroed
 from conoscope.causes.inference import holm, paired, rank_correlation
 from conoscope.causes.outcomes import Outcomes
-from conoscope.causes.parts import MeanCounter
+from conoscope.causes.parts import MeanCounter, parts_of
 from conoscope.causes.tables import gates_table
 from conoscope.cli import main
-from conoscope.common.errors import CorpusError, ModelError, OutputError
+from conoscope.common.errors import CaptureError, CorpusError, ModelError, OutputError
 from conoscope.corpora import Corpus, Example, load_corpus
+from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.models.tokenizer import build_tokenizer
 from handmade import HEAD, LAYER, WORDS, averaging, decided, texts
 
@@ -432,6 +434,25 @@ def test_what_is_not_known_is_not_printed(small: LoadedModel) -> None:
     assert "95 % interval" not in without
     assert "[" not in without
     assert "not distinct from 0 after Holm's correction" in drawn
+
+
+@pytest.mark.parametrize("preset_name", ["tp9-base", "tp9-positions", "tp9-cls", "tp9-residual"])
+def test_without_w_o_the_map_after_the_heads_stands_for_it_or_there_is_nothing_to_ablate(preset_name: str) -> None:
+    config = preset(preset_name, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, vocab_size=50, num_labels=3)
+    module = SelfAttentionForSequenceClassification(config).eval()
+    with Editor(module) as editor:
+        if preset_name == "tp9-residual":
+            assert editor.layers_of("hidden") == [0, 1, 2]
+            with pytest.raises(CaptureError, match="there is nothing to ablate"):
+                parts_of(editor)
+            return
+        assert {part.site for part in parts_of(editor)} == {"context", "output"}
+        batch = Batch.of_ids(torch.arange(5, 13)[None], torch.ones(1, 8, dtype=torch.bool))
+        returned: list[Tensor] = []
+        handle = module.layers[1].feed[0].register_forward_hook(lambda module, given, output: returned.append(output))
+        vectors = editor.keep(batch, ("output",)).vectors
+        handle.remove()
+    assert torch.equal(vectors["output", 2], returned[-1])
 
 
 class Stopped(BaseException):
