@@ -57,6 +57,8 @@ def _moments(x: Float[np.ndarray, "n k"]) -> tuple[Float[np.ndarray, " k"], Floa
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(known, x, 0.0).sum(0) / n
         squares = np.where(known, (x - mean) ** 2, 0.0).sum(0)
+        # The mean of equal numbers may be another by rounding.
+        squares = np.where((~known | (x == np.where(known, x, -np.inf).max(0, initial=-np.inf))).all(0), 0.0, squares)
         return mean, np.where(n > 1, np.sqrt(squares / (n - 1)), np.nan)
 
 
