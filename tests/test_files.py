@@ -146,7 +146,8 @@ def test_training_takes_a_corpus_and_no_split() -> None:
 
 def test_an_unknown_corpus_names_the_known_ones() -> None:
     with pytest.raises(
-        CorpusError, match=r"no such file \(did you mean 'bistro'\?\); known corpora: bistro, bistro-pairs, bistro-stars, bistro-topics"
+        CorpusError,
+        match=r"no such file \(did you mean 'bistro'\?\); known corpora: bistro, bistro-pairs, bistro-stars",
     ):
         load_corpus("bistrot:test")
 
