@@ -19,6 +19,7 @@ from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.causes import steering
 from conoscope.causes.directions import directions_of, read_at
 from conoscope.causes.editor import Editor
+from conoscope.causes.edits import HIDDEN
 from conoscope.causes.held_out import held_out
 from conoscope.causes.inference import exact_interval
 from conoscope.causes.judging import at_token, rule_of
@@ -212,7 +213,7 @@ def test_controls_are_within_the_covariance_and_of_shuffled_labels() -> None:
     given = labelled(40, 1)
     batcher = model.batcher(given)
     with Editor(model.module) as editor:
-        directions = directions_of(editor, batcher.batches(iter(given), 8), [2], "texts")
+        directions = directions_of((editor.keep(batch, HIDDEN) for batch in batcher.batches(iter(given), 8)), [2], "texts")
     many = Corpus.of([Example("w1 w2", id=f"text {number}") for number in range(4000)])
     batch = batcher.batch(list(many))
     source, target = torch.zeros(4000, dtype=torch.long), torch.ones(4000, dtype=torch.long)
@@ -289,11 +290,30 @@ def test_directions_come_from_train_or_from_the_other_half(trained: LoadedModel,
     assert train_beside("a text of words") is None
 
 
+def test_texts_whose_class_gives_no_direction_are_left_out() -> None:
+    model, counted = random_model("bert"), labelled(40, 2)
+    given = Corpus.of([example for example in labelled(60, 1) if example.label != "a"], "given")
+    effects = cs.steer(model, counted, directions=given, layer=2, resamples=0)
+    batcher = model.batcher(counted)
+    answers = model.answer(batcher.batch(list(counted))).argmax(-1)
+    left = int((answers == 0).sum())
+    assert 0 < left < 40
+    assert f"{left} texts are left out: the model predicts a class for them that gives no direction" in effects.remarks
+    assert set(effects["steering"]["to"].dropna()) == {"b", "c"}
+    assert effects["steering"]["n"].max() == 40 - left
+    alike = Corpus.of([example for example, answer in zip(counted, answers.tolist(), strict=True) if answer == 0], "alike")
+    with pytest.raises(CorpusError, match="the model predicts a class for each text of alike that gives no direction"):
+        cs.steer(model, alike, directions=given, layer=2)
+
+
 def test_texts_that_give_directions_are_not_counted() -> None:
     model, given = random_model("bert"), labelled(30, 1)
     counted = Corpus.of([*given.first(5), *labelled(20, 2)], "both")
     effects = cs.steer(model, counted, directions=given, layer=2, resamples=0)
     assert effects.provenance["seen"]["examples"] == 20
+    assert effects.provenance["seen"]["truncated"] == 0
+    cut = cs.steer(model, counted, directions=given, layer=2, resamples=0, max_length=4).provenance["seen"]
+    assert 0 < cut["truncated"] <= cut["examples"] == 20
     assert "5 texts give directions too, and are not counted" in effects.remarks
     assert effects.provenance["options"]["directions"]["of"] == "texts-1"
 
@@ -366,7 +386,13 @@ def test_bad_input_is_refused_in_one_line(trained: LoadedModel, tmp_path: Path, 
     capsys.readouterr()
     message = said(mean, "bistro:test")
     assert "classifies from several tokens, and steering turns one vector; give a model that reads one, as [CLS]" in message
-    assert "angles=200.0 is not an angle in degrees above 0, at most 180" in said(model, "bistro:test", "--angle", "200")
+    with pytest.raises(SystemExit) as stopped:
+        main(["steer", model, "bistro:test", "--angle", "200"])
+    assert stopped.value.code == 2
+    assert "argument --angle: '200' is not an angle in degrees above 0, at most 180" in capsys.readouterr().err
+    assert "the layer '1' is given twice; give it once" in said(model, "bistro:test", "--layer", "1", "--layer", "1")
+    with pytest.raises(MeasureError, match="angles=nan is not an angle in degrees above 0"):
+        cs.steer(trained, "bistro:test", angles=math.nan)
     with pytest.raises(MeasureError, match="layer=-1 is not a whole number from 0"):
         cs.steer(trained, "bistro:test", layer=-1)
     with pytest.raises(MeasureError, match="angles='9' is no number; give one, or several"):

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from conoscope.capture.batch import Batch, sent
-from conoscope.causes.editor import Editor
-from conoscope.causes.edits import HIDDEN
+from conoscope.causes.passes import Kept
 from conoscope.common.errors import CorpusError
 from conoscope.corpora import stable_hash
 
@@ -62,12 +61,14 @@ class Directions:
         return sent(torch.stack(normal), source.device), contrast
 
 
-def directions_of(editor: Editor, batches: Iterable[Batch], layers: Sequence[int], texts: object) -> Directions:
-    """The directions that labelled texts give; CorpusError for fewer than two classes of at least LEAST texts."""
+def directions_of(passes: Iterable[Kept], layers: Sequence[int], texts: object) -> Directions:
+    """The directions that labelled texts give, from passes that kept hidden states.
+
+    CorpusError for fewer than two classes of at least LEAST texts.
+    """
     vectors: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     labels: list[Tensor] = []
-    for batch in batches:
-        kept = editor.keep(batch, HIDDEN)
+    for kept in passes:
         labels.append(kept.batch.label)
         for layer in layers:
             vectors[layer].append(normalize(read_at(kept.vectors["hidden", layer], kept.batch).double(), dim=-1))

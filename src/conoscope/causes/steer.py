@@ -1,6 +1,6 @@
 """steer(): the vector that is classified from is turned towards another class, and the answer watched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,18 @@ from conoscope.causes.judging import Rule, rule_of
 from conoscope.causes.passes import Kept
 from conoscope.causes.steering import Outcomes, Steerer, Steps
 from conoscope.causes.steering_tables import INDEX, Asked, tables_of, told
-from conoscope.common.bounds import COUNT, POSITIVE, Bounds, check, within
+from conoscope.common.bounds import ANGLE, COUNT, POSITIVE, check, within
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, ModelError
 from conoscope.common.keywords import options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.terminal import Progress, doing
-from conoscope.corpora import Columns, Texts
+from conoscope.corpora import Columns, Corpus, Texts
 from conoscope.explaining.evaluation import provenance_of
 from conoscope.measuring.provenance import of_corpus
 from conoscope.results.store import claim
 
 ANGLES = (10.0, 20.0, 30.0, 45.0, 60.0, 90.0)
 SHARES = (0.25, 0.5, 0.75, 1.0)
-ANGLE = Bounds("an angle in degrees above 0, at most 180", False, 0, 180, open=True)
-SHARE = Bounds("a share above 0, at most 1", False, 0, 1, open=True)
 
 
 @refuse_unknown_fields
@@ -111,6 +109,7 @@ def steer(
     tables = tables_of(outcomes, asked)
     right = outcomes.correct[~np.isnan(outcomes.correct)]
     seen = {"examples": run.examples, "counted": len(outcomes.place), "labelled": len(right), "correct": int(right.sum())}
+    seen["truncated"] = run.truncated
     said = {**provenance, "seen": seen, "notes": [*provenance["notes"], *notes]}
     effects = Effects(tables, said, INDEX, told(tables, texts.which))
     if out is not None:
@@ -151,11 +150,12 @@ class Run:
     texts: HeldOut
     options: Steering
     examples: int = 0
+    truncated: int = 0
 
     def __call__(self) -> tuple[Outcomes, Asked, list[str]]:
         """The outcomes, what was asked for, and notes."""
         layers, notes = self._layers(), []
-        directions = directions_of(self.editor, self._batches(self.texts.directions), layers, self.texts.which)
+        directions = directions_of(map(self._kept, self._batches(self.texts.directions)), layers, self.texts.which)
         there = self._there(layers, directions)
         if self.options.layer is None and (same := sorted(set(layers) - set(there))):
             notes.append(f"layer {', '.join(map(str, same))} is left out: the vectors of all texts are the same there")
@@ -168,7 +168,10 @@ class Run:
         if left := len(outcomes.target) - len(counted.target):
             notes.append(f"{left} texts are left out: the model predicts a class for them that gives no direction")
         if not len(counted.target):
-            raise CorpusError(f"no text of {self.texts.counted} is left to steer; give more texts")
+            raise CorpusError(
+                f"the model predicts a class for each text of {self.texts.counted} that gives no direction; give --directions "
+                "texts of all classes"
+            )
         return counted, Asked(there, steps, self.loaded.labels, rules, self.options.resamples), notes
 
     def _layers(self) -> list[int]:
@@ -197,9 +200,12 @@ class Run:
             )
         return there
 
-    def _batches(self, corpus: Any) -> Any:
+    def _batches(self, corpus: Corpus) -> Iterator[Batch]:
+        """The texts in batches; counts how many of them are cut."""
         batcher = self.loaded.batcher(corpus, self.options.max_length)
-        return (batch.to(self.loaded.device) for batch in batcher.batches(iter(corpus), self.options.batch_size))
+        for batch in batcher.batches(iter(corpus), self.options.batch_size):
+            yield batch.to(self.loaded.device)
+        self.truncated = batcher.truncated
 
     def _outcomes(self, steerer: Steerer) -> tuple[Outcomes, dict[int, Rule]]:
         corpus = self.texts.counted.first(self.options.limit)

@@ -89,7 +89,8 @@ class Steerer:
             x = read_at(kept.vectors["hidden", layer], batch).double()
             towards = self.directions.classes[layer][target.clamp_min(0)]
             aims.append(angle_between(x, towards))
-            angles.append(self.steps.of(aims[-1]))
+            # A text that is left out has no target, and is turned by nothing.
+            angles.append(self.steps.of(aims[-1].nan_to_num(0.0)))
             sides = [across(x, towards), *(across(x, each @ self.directions.units[layer]) for each in drawn)]
             here = self._of_layer(kept, layer, self._moved(x, sides, angles[-1]), target, predicted)
             spans = torch.stack([~side.isnan().any(-1) for side in (*sides, x)])  # length has a side always

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from conoscope.commands.base import Command
-from conoscope.commands.option_types import positive
+from conoscope.commands.option_types import angle, count, positive
 from conoscope.commands.printing import print_effects
 from conoscope.commands.shared_options import (
     CORPUS,
@@ -14,7 +14,6 @@ from conoscope.commands.shared_options import (
     fields_from,
     inference_options,
 )
-from conoscope.common.bounds import COUNT
 from conoscope.common.textfiles import readable
 
 
@@ -22,7 +21,7 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.add_argument("corpus", metavar="CORPUS", help=f"{CORPUS}; its answers are counted")
     command.add_argument(
-        "--layer", action="append", type=COUNT.read, metavar="N",
+        "--layer", action="append", type=count, metavar="N",
         help="a layer whose vectors are turned, 0 for the embeddings; repeat for more; default all",
     )  # fmt: skip
     command.add_argument(
@@ -34,7 +33,7 @@ def _options(command: ArgumentParser) -> None:
         "--most", type=positive, default=2000, metavar="N", help="how many texts give directions at most, the first"
     )
     command.add_argument(
-        "--angle", action="append", type=float, dest="angles", metavar="DEGREES",
+        "--angle", action="append", type=angle, dest="angles", metavar="DEGREES",
         help="how far to turn, beside quarters of the way to the target; repeat for more; default 10, 20, 30, 45, 60, 90",
     )  # fmt: skip
     command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
