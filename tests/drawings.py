@@ -59,6 +59,11 @@ def every_table(model: LoadedModel) -> dict[str, pd.DataFrame]:
               "probability": 0.5,
               "flipped": layer > 1} for layer in (0, 1, 2) for place, word in enumerate(("<cls>", "good", "bad"), 1)]
         ),
+        "steering": pd.DataFrame(
+            [{"layer": layer, "from": None, "to": None, "direction": way, "by": "share", "angle": 50 * share, "share": share,
+              "flipped": share * (way == "class"), "low": 0.0, "high": 1.0, "probability": share, "n": 9, "judged": layer < 3}
+             for layer in (1, 2, 3) for way in ("class", "random", "shuffled", "length") for share in (0.0, 0.5, 1.0)]
+        ),
         "plausibility": judged.assign(metric="auroc"),
         "faithfulness": judged.assign(metric="sufficiency"),
         "explanations": maps,

@@ -48,3 +48,23 @@ def texts(count: int = 40, seed: int = 0) -> list[str]:
     draw = torch.Generator().manual_seed(seed)
     lengths = torch.randint(3, 10, (count,), generator=draw).tolist()
     return [" ".join(WORDS[word] for word in torch.randint(60, (length,), generator=draw).tolist()) for length in lengths]
+
+
+def directed() -> LoadedModel:
+    """A Llama in float64 in which the first coordinate of the last word's vector decides: 2 for the words of class a (even
+    numbers) and -2 for those of class b. Layers add to the other coordinates alone."""
+    module = tiny("llama", torch.float64)
+    module.config.id2label = {0: "a", 1: "b", 2: "c"}
+    tokenizer = build_tokenizer([" ".join(WORDS)])
+    torch.manual_seed(2)
+    with torch.no_grad():
+        for layer in module.model.layers:
+            for weight in (layer.self_attn.o_proj.weight, layer.mlp.down_proj.weight):
+                weight.mul_(0.05)[0] = 0.0
+        table = module.model.embed_tokens.weight
+        table.copy_(torch.randn_like(table))
+        for number, word in enumerate(WORDS):
+            table[tokenizer.convert_tokens_to_ids(word), 0] = 2.0 if number % 2 == 0 else -2.0
+        nn.init.zeros_(module.score.weight)
+        module.score.weight[0, 0], module.score.weight[1, 0] = 9.0, -9.0
+    return load_model(module, tokenizer)

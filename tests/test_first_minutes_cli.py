@@ -443,6 +443,7 @@ TABLES = {
     "plausibility": "plausibility runs/a words.csv --rationale why --map attention --resamples 9",
     "ablate": "ablate runs/a words.csv --resamples 9",
     "patch": "patch runs/a bistro-pairs:test --resamples 9",
+    "steer": "steer runs/a bistro:test --limit 9 --resamples 9",
     "faithfulness": "faithfulness runs/a words.csv --map attention --resamples 9",
     "compare": "compare runs/a runs/b words.csv",
     "gates": "gates conoscope-a-bistro-test",

@@ -27,6 +27,7 @@ from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture
 from conoscope.capture.trial_batches import random_batch
 from conoscope.causes.ablation import ablate
+from conoscope.causes.steer import steer
 from conoscope.common.errors import OverflowedError
 from conoscope.corpora import Corpus, Example
 from conoscope.explaining import Erasing, Judging, explain, faithfulness, plausibility
@@ -145,12 +146,15 @@ def test_nan_and_infinity_are_refused_whichever_module_returns_them(name: str, e
 
 
 MARKED = Corpus.of([replace(example, rationale=(True,) * len(example.words)) for example in TEXTS], "marked")
+LABELS = ("bad", "good", "neither")
+GIVEN = Corpus.of([Example(f"{word} soup we {label}", label) for word in ("cold", "bread") for label in LABELS], "given")
 RUNNERS: dict[str, Callable[[LoadedModel], object]] = {
     "measure": lambda model: measure(model, TEXTS, ["sim"]),
     "compare": lambda model: compare([model], TEXTS),
     "attention": lambda model: list(explain(model, TEXTS, ["attention"])),
     "gradient": lambda model: list(explain(model, TEXTS, ["gradient"])),
     "plausibility": lambda model: plausibility(model, MARKED, ["gradient"], judging=Judging(resamples=2)),
+    "steer": lambda model: steer(model, TEXTS, directions=GIVEN, resamples=0),
     "ablate": lambda model: ablate(model, TEXTS, resamples=2),
     "faithfulness": lambda model: faithfulness(model, TEXTS, ["random"], erasing=Erasing(resamples=2)),
 }

@@ -41,7 +41,7 @@ NAMES = [
         "measure",
         "merge",
     ),
-    *("patch", "plausibility", "report", "trace", "traces_of", "train", "verify"),
+    *("patch", "plausibility", "report", "steer", "trace", "traces_of", "train", "verify"),
 ]
 """Every public name: at most thirty."""
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

@@ -122,6 +122,11 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
             [model, texts, "--site", NAME],
             [model, texts],
         ],
+        "steer": [
+            [model, texts, "--directions", texts, "--resamples", "2", "-o", folder / f"steered-{NAME}"],
+            [model, texts, "--directions", NAME],
+            [model, texts, "--layer", "9"],
+        ],
         "compare": [[model, model, texts, "-o", folder / f"{NAME}-scores.csv"], [NAME, texts], [NAME]],
         "report": [
             [f"{NAME}={out}", "-o", folder / f"{NAME}.html", "--title", NAME],

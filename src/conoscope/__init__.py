@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from conoscope.capture.text_trace import trace
     from conoscope.causes.ablation import ablate
     from conoscope.causes.patch import patch
+    from conoscope.causes.steer import steer
     from conoscope.common.errors import ConoscopeError
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
     from conoscope.corpora.word_vectors import load_vectors
@@ -44,6 +45,7 @@ _HOME = {
     "Tally": "measures.tally",
     "ablate": "causes.ablation",
     "patch": "causes.patch",
+    "steer": "causes.steer",
     "compare": "training.comparison",
     "load_vectors": "corpora.word_vectors",
     "report": "reporting",
@@ -74,6 +76,7 @@ __all__ = [
     "patch",
     "plausibility",
     "report",
+    "steer",
     "trace",
     "traces_of",
     "train",

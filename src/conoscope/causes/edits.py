@@ -16,6 +16,8 @@ SITES: dict[Site, str] = {
     "hidden": "the hidden state",
 }
 """The sites that can be edited, and what they are in a layer."""
+HIDDEN: tuple[Site, ...] = ("hidden",)
+"""Hidden states alone."""
 Change = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
 """New vectors from old ones, for every token of some rows; padding may become anything."""
 

@@ -108,3 +108,13 @@ def rank_correlation(x: Float[np.ndarray, "r k"], y: Float[np.ndarray, "r k"]) -
     with np.errstate(invalid="ignore", divide="ignore"):
         found = (one * other).sum(-1) / np.sqrt((one**2).sum(-1) * (other**2).sum(-1))
     return found if x.shape[-1] > 2 else np.full(len(x), np.nan)
+
+
+def exact_interval(ones: Float[np.ndarray, "..."], n: Float[np.ndarray, "..."]) -> Float[np.ndarray, "2 ..."]:
+    """The exact 95 % interval of a share of n, of which so many are ones (Clopper and Pearson 1934); 0 to 1 for n of 0."""
+    from scipy.stats import beta
+
+    ones, n = np.asarray(ones, float), np.asarray(n, float)
+    low = beta.ppf(INTERVAL[0], np.maximum(ones, 0.5), n - ones + 1)
+    high = beta.ppf(INTERVAL[1], ones + 1, np.maximum(n - ones, 0.5))
+    return np.stack((np.where(ones > 0, low, 0.0), np.where(ones < n, high, 1.0)))

@@ -17,13 +17,14 @@ from conoscope.commands import (
     plausibility,
     report,
     reproduce,
+    steer,
     train,
 )
 from conoscope.commands import list as listing
 from conoscope.commands.base import Command
 
 ORDER = (
-    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, patch, compare, report, figure, gates, corpus,
-    fetch, reproduce, listing, completion,
+    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, patch, steer, compare, report, figure, gates,
+    corpus, fetch, reproduce, listing, completion,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in ORDER}

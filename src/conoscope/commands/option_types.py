@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from conoscope.common.bounds import COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
+from conoscope.common.bounds import ANGLE, COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
 from conoscope.common.textfiles import readable
 
 
@@ -37,6 +37,11 @@ def rate(text: str) -> float:
 def weight(text: str) -> float:
     """Return a number of at least 0."""
     return float(_number(WEIGHT, text))
+
+
+def angle(text: str) -> float:
+    """Return an angle in degrees above 0."""
+    return float(_number(ANGLE, text))
 
 
 class Named(argparse.Action):

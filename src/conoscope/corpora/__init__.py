@@ -35,6 +35,7 @@ __all__ = [
     "names_texts",
     "splits_of",
     "stable_hash",
+    "train_beside",
 ]
 
 OWN = "a grammar of our own; Apache-2.0"
@@ -220,6 +221,21 @@ def every_split(
     if not found:
         raise next(iter(failed.values()))
     return found, failed
+
+
+def train_beside(
+    spec: str | Path, columns: Columns | None = None, seed: int = 0, data_dir: str | Path | None = None
+) -> Corpus | None:
+    """The train split of the corpus of which a spec names another split; None where there is none, or it is that split."""
+    spec = named("corpus", spec)
+    if (path := file_of(spec)) is not None:
+        train = split_files(str(path.parent)).get("train")
+        return None if train in (None, path) else in_folder(read_file(train, columns or Columns()), train)
+    if is_file(spec) or is_text(spec):
+        return None
+    entry, request = parse_spec(spec, columns, seed, data_dir)
+    has_train = "train" in (entry.splits or hub.split_names(request))
+    return _split(entry, request, "train") if has_train and request.split != "train" else None
 
 
 def splits_of(

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from conoscope.causes.inference import exact_interval
 from conoscope.common.errors import MeasureError
-from conoscope.studies.intervals import FEWEST, LEVEL
+from conoscope.studies.intervals import FEWEST
 
 
 def share_found(values: Sequence[float]) -> tuple[float, float] | None:
@@ -11,14 +14,9 @@ def share_found(values: Sequence[float]) -> tuple[float, float] | None:
 
     A model is one draw, however many heads of it have what is looked for: heads of one model are not independent.
     """
-    from scipy.stats import beta
-
     if any(value not in (0, 1) for value in values):
         raise MeasureError("a claim that something is found has values that are neither 0 nor 1; leave found=True out")
     if len(values) < FEWEST:
         return None
-    n, tail = len(values), (1 - LEVEL) / 2
-    ones = round(sum(values))
-    low = float(beta.ppf(tail, ones, n - ones + 1)) if ones else 0.0
-    high = float(beta.ppf(1 - tail, ones + 1, n - ones)) if ones < n else 1.0
-    return low, high
+    low, high = exact_interval(np.array(round(sum(values))), np.array(len(values)))
+    return float(low), float(high)

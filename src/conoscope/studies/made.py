@@ -14,6 +14,7 @@ import torch
 
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.text_vector import text_vector
+from conoscope.causes.steer import steer
 from conoscope.common.errors import CorpusError, ModelError
 from conoscope.common.pooling import POOLS
 from conoscope.corpora import Corpus, Example, load_corpus, splits_of
@@ -139,6 +140,11 @@ class Made(Measured):
     def model(self) -> LoadedModel:  # type: ignore[override]
         """The model, trained or used unchanged."""
         return load_model(self.trained.folder if self.condition.model is None else self.condition.model, device=self.place.device)
+
+    def steered(self) -> pd.DataFrame:
+        """The table of what becomes of the answers when what is classified from is turned towards another class, whose direction
+        the training texts give."""
+        return steer(self.model, self.texts, directions=self._learned["train"], resamples=0)["steering"]
 
     def untrained(self) -> Untrained:
         """The model before training, with the very weights that training begins with, on the same texts."""

@@ -3,6 +3,7 @@
 from conoscope.studies.statements.base import Statement, of
 
 CONES, TUNED, PLAUSIBLE, MANY = "fosse-cones", "fosse-fine-tuning", "plausibility", "many-classes"
+CAUSAL = "fosse-causal"
 TABLE_1, TABLE_2 = "fosse-table-1", "fosse-table-2"
 
 STATEMENTS = (
@@ -92,7 +93,10 @@ STATEMENTS = (
         "001",
         "class cones, conclusion",
         "The direction of an embedding seems to decide the class.",
-        of(TUNED, "nearest", "controls") + of(CONES, "nearest", "controls") + of(MANY, "enough"),
+        of(TUNED, "nearest", "controls")
+        + of(CONES, "nearest", "controls")
+        + of(MANY, "enough")
+        + of(CAUSAL, "follows", "labels"),
     ),
     Statement(
         "001",
@@ -244,7 +248,7 @@ STATEMENTS = (
         "001",
         "conclusions, first point",
         "Embeddings are arranged in structures like cones, whose direction decides the class.",
-        of(TUNED, "apart", "nearest", "controls") + of(CONES, "apart", "nearest", "controls"),
+        of(TUNED, "apart", "nearest", "controls") + of(CONES, "apart", "nearest", "controls") + of(CAUSAL, "follows", "labels"),
     ),
     Statement(
         "001",
