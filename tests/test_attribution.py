@@ -38,8 +38,11 @@ OTHERS: dict[str, dict[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
     "roformer": {},
     "esm": {"position_embedding_type": "rotary"},
+    "gemma2": {"head_dim": 8, "num_key_value_heads": 2},
+    "olmo2": {"num_key_value_heads": 2},
 }
-"""Attention and feed-forward parts side by side, one axis of texts and tokens, a nonlinear function made in each pass, others."""
+"""Attention and feed-forward parts side by side, one axis of texts and tokens, a nonlinear function made in each pass, a
+normalisation after the feed-forward part, and others."""
 
 
 def loaded(module: PreTrainedModel) -> LoadedModel:
@@ -362,6 +365,13 @@ def test_what_is_left_over_is_an_error() -> None:
         split(module)
 
 
+def test_a_second_feed_forward_part_is_not_taken_for_the_path() -> None:
+    """Parts that pass through a ReLU add up too: the sum alone would not tell."""
+    module = other("mobilebert", embedding_size=32, intra_bottleneck_size=32, num_feedforward_networks=2)
+    with pytest.raises(CaptureError, match=r"^layer 1 of MobileBertForSequenceClassification has a feed-forward part, or one of sev"):
+        split(module)
+
+
 EXPERTS = {"num_local_experts": 4, "num_key_value_heads": 2, "num_experts_per_tok": 2}
 
 
@@ -369,7 +379,7 @@ EXPERTS = {"num_local_experts": 4, "num_key_value_heads": 2, "num_experts_per_to
 def test_a_feed_forward_part_that_is_not_found_is_refused(name: str) -> None:
     module = other(name, **EXPERTS, **({"head_dim": 8} if name == "gpt_oss" else {}))
     with pytest.raises(
-        CaptureError, match=r"^layer 1 of \w+ has a feed-forward part that cannot be followed, so its answer cannot"
+        CaptureError, match=r"^layer 1 of \w+ has a feed-forward part, or one of several, that cannot be followed"
     ):
         split(module)
 

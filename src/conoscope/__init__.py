@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conoscope.capture.recorder import Capture, traces_of, verify
     from conoscope.capture.text_trace import trace
     from conoscope.causes.ablation import ablate
+    from conoscope.causes.attribution import attribute
     from conoscope.causes.patch import patch
     from conoscope.common.errors import ConoscopeError
     from conoscope.corpora import Columns, Corpus, Example, load_corpus
@@ -43,6 +44,7 @@ _HOME = {
     "Result": "results.result",
     "Tally": "measures.tally",
     "ablate": "causes.ablation",
+    "attribute": "causes.attribution",
     "patch": "causes.patch",
     "compare": "training.comparison",
     "load_vectors": "corpora.word_vectors",
@@ -63,6 +65,7 @@ __all__ = [
     "Tally",
     "Training",
     "ablate",
+    "attribute",
     "compare",
     "explain",
     "faithfulness",

@@ -53,20 +53,19 @@ class DirectPath(TorchFunctionMode):
     """Context in which one forward pass over a batch is affine in its parts.
 
     `names`: what each table of embeddings holds; those that were not seen before are named and entered. `fed`: the layers whose
-    feed-forward part is cut off from the path. `closed`: a layer in which nonlinear functions pass nothing on.
+    feed-forward part is cut off from the path. `closed`: layers in which nonlinear functions pass nothing on.
     """
 
     def __init__(
         self,
         real: Bool[Tensor, "b t"],
-        ids: Int[Tensor, "b t"],
         words: Tensor,
         names: dict[int, str],
         fed: frozenset[int] = frozenset(),
-        closed: int | None = None,
+        closed: frozenset[int] = frozenset(),
     ) -> None:
         super().__init__()
-        self.real, self.ids, self.words, self.names, self.fed, self.closed = real, ids, words, names, fed, closed
+        self.real, self.words, self.names, self.fed, self.closed = real, words, names, fed, closed
         self.layer = 0
         self.classifying = False
         """Whether the last layer's output is computed."""
@@ -119,20 +118,20 @@ class DirectPath(TorchFunctionMode):
     @property
     def inside(self) -> bool:
         """Whether nonlinear functions are within a feed-forward part, which is cut off."""
-        return self.layer in self.fed and not self.classifying
+        return self.layer in self.fed and not self.classifying and self.layer not in self.closed
 
     def bend(self, x: Tensor, compute: Callable[[Tensor], Tensor], offset: bool) -> Tensor:
         """f(x) as its secant from 0; `offset`: whether f(0) may differ from 0."""
         if self.inside:
             return compute(x)
         self.bent.add(self.layer)
+        if self.layer in self.closed and not self.classifying:
+            return compute(x).detach()
         with torch.no_grad():
             y = compute(x.detach().clone())
             zero = compute(torch.zeros_like(x[..., :1, :] if x.ndim > 2 else x[:1])) if offset else None
             rise = y if zero is None else y - zero
             slope = torch.where(x == 0, 0.0, rise / torch.where(x == 0, 1.0, x))
-        if self.closed == self.layer and not self.classifying:
-            return y
         return x * slope if zero is None else self.constant("activation", self._site("layer"), zero, x * slope + zero)
 
     def constant(self, part: str, site: str, x: Tensor | float, result: Tensor) -> Tensor:

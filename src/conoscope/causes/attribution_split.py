@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import torch
 from jaxtyping import Float, Int
@@ -14,14 +14,15 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import activations
 
 from conoscope.capture.batch import Batch
-from conoscope.capture.calls import Call, Log, logged
-from conoscope.capture.forward import answer_of, outputs_of
+from conoscope.capture.calls import Call
+from conoscope.capture.forward import answer_of
 from conoscope.capture.loading import LoadedModel
 from conoscope.capture.recorder import Capture, recording
 from conoscope.capture.trace import Trace
 from conoscope.capture.trial_batches import random_batch
 from conoscope.capture.wiring import Side
 from conoscope.causes.attribution_path import DirectPath, Part, fixed
+from conoscope.causes.attribution_places import Places
 from conoscope.common.errors import CaptureError
 
 BY_TOKEN = ("words", "positions", "types", "head")
@@ -74,8 +75,9 @@ class Splitter:
             self._capture = stack.enter_context(Capture(self.module, "full", reductions=(), whole=True))
             self.wiring = self._capture.find_wiring()
             batch = random_batch(self.module)
-            self._hook(stack, self._reads(batch))
-            self._refuse_unfed(batch)
+            places = Places(self.module, self._capture, batch)
+            self._hook(stack, places.reads())
+            self._find_unfed(stack, places, batch)
             self._stack = stack.pop_all()
         return self
 
@@ -121,11 +123,11 @@ class Splitter:
         return split
 
     @torch.inference_mode(False)
-    def _slopes(self, batch: Batch, closed: int | None = None) -> "_Found":
+    def _slopes(self, batch: Batch, closed: frozenset[int] = frozenset()) -> "_Found":
         """One pass over a batch and one back."""
-        fed = frozenset(layer for layer, call in enumerate(self.wiring.forwards, 1) if call is not None)
         words = self.module.get_input_embeddings().weight
-        path = DirectPath(batch.real, batch.inputs["input_ids"], words, self._names, fed, closed)
+        fed = frozenset(self._feeding.values())
+        path = DirectPath(batch.real, words, self._names, fed, closed)
         self._path, self._counts = path, Counter()
         # A hook of all modules: some heads make the module of their nonlinear function anew in each pass (BigBird).
         handle = register_module_forward_hook(self._bent)
@@ -143,8 +145,8 @@ class Splitter:
     def _forward(self, path: DirectPath, part: Part, found: tuple[Tensor, Tensor]) -> dict[Part, Tensor]:
         """What a feed-forward part adds without its bias, and what its bias adds, from its vectors and their slopes."""
         assert part.layer is not None
-        (x, slope), call = found, self.wiring.forwards[part.layer - 1]
-        bias = None if call is None else getattr(call[0], "bias", None)
+        x, slope = found
+        bias = next(getattr(call[0], "bias", None) for call, layer in self._feeding.items() if layer == part.layer)
         shift = torch.zeros_like(x[..., :1]) if bias is None else bias.detach()
         # Some models have one axis for texts and tokens here (OPT).
         own = path.by_token((x.double() - shift.double()) * slope.double()).sum(-1)
@@ -162,24 +164,6 @@ class Splitter:
         taken = (trace.weights.double() * (pull.double() @ value.double().mT)).sum(2)
         by_token |= {Part("head", "context", trace.layer, n): taken[:, n - 1] for n in range(1, pull.shape[1] + 1)}
 
-    def _reads(self, batch: Batch) -> list[Call]:
-        """The call that reads what the heads of each layer mixed: W_O, or whatever there is; CaptureError if there is none."""
-        log, wiring = Log(), self.wiring
-        with self._capture.recording(log, batch), logged(self.module, log):
-            outputs_of(self.module, batch)
-        reads = []
-        for layer, (projection, attended) in enumerate(zip(wiring.projections, log.attentions, strict=True), 1):
-            flat = attended.context.flatten(2)
-            after = (event for event in log.segments()[layer] if event.given is not None and event.given.shape == flat.shape)
-            call = projection or next((event.call for event in after if torch.equal(event.given, flat)), None)  # type: ignore[arg-type]
-            if call is None:
-                raise CaptureError(
-                    f"what reads the heads of layer {layer} cannot be followed in {type(self.module).__name__}, so its answer "
-                    "cannot be split; docs/supported.md says where W_O is found"
-                )
-            reads.append(call)
-        return reads
-
     def _hook(self, stack: ExitStack, reads: list[Call]) -> None:
         """Hook what reads the heads, what ends the feed-forward parts, and the last layer's output."""
         self._reading = {call: layer for layer, call in enumerate(reads, 1)}
@@ -187,8 +171,11 @@ class Splitter:
         self._last: tuple[Call, Side] | None = self.wiring.outputs[-1]
         calls = {*self._reading, *self._feeding, *([] if self._last is None else [self._last[0]])}
         for module in {call[0] for call in calls}:
-            stack.callback(module.register_forward_pre_hook(self._begin).remove)
-            stack.callback(module.register_forward_hook(self._end).remove)
+            self._watch(stack, module)
+
+    def _watch(self, stack: ExitStack, module: nn.Module) -> None:
+        stack.callback(module.register_forward_pre_hook(self._begin).remove)
+        stack.callback(module.register_forward_hook(self._end).remove)
 
     def _begin(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
         path = self._path
@@ -225,20 +212,31 @@ class Splitter:
                 self._offsets[kind] = bool(module.forward(torch.zeros_like(args[0].detach()[:1])).any())
         return path.bend(args[0], module.forward, self._offsets[kind])
 
-    def _refuse_unfed(self, batch: Batch) -> None:
-        """CaptureError if a layer has a feed-forward part that was not found: a nonlinear function beside the stream."""
-        found = self._slopes(batch)
-        unfed = [layer for layer, call in enumerate(self.wiring.forwards, 1) if call is None and layer in found.path.bent]
-        for layer in unfed:
-            shut = self._slopes(batch, closed=layer)
-            # A nonlinear function of the whole stream leaves no way around itself.
-            heads = Part("head", "context", layer)
-            around = [slope for (part, _), slope in zip(shut.path.parts, shut.slopes, strict=True) if part == heads]
-            if bool(around[0].any()):
-                raise CaptureError(
-                    f"layer {layer} of {type(self.module).__name__} has a feed-forward part that cannot be followed, so its "
-                    "answer cannot be split; docs/supported.md says where such parts are found"
-                )
+    def _find_unfed(self, stack: ExitStack, places: Places, batch: Batch) -> None:
+        """Cut off feed-forward parts that the wiring left out: nonlinear functions with a way around them.
+
+        A nonlinear function of the whole stream has none, and is on the path. CaptureError if a nonlinear function is on the
+        path beside the stream all the same.
+        """
+        for layer in sorted(self._slopes(batch).path.bent - {0, *self._feeding.values()}):
+            heads, shut = Part("head", "context", layer), self._slopes(batch, frozenset({layer}))
+            if any(bool(x.any()) for (part, _), x in zip(shut.path.parts, shut.slopes, strict=True) if part == heads):
+                call = places.last_linear(layer)
+                if call is None or call in self._feeding:
+                    self._refuse_unfed(layer)
+                if call[0] not in {known[0] for known in (*self._feeding, *self._reading)}:
+                    self._watch(stack, call[0])
+                self._feeding[call] = layer
+        fed = frozenset(self._feeding.values())
+        opened = self._slopes(batch)
+        if not opened.equals(self._slopes(batch, fed)):
+            self._refuse_unfed(next(layer for layer in sorted(fed) if not opened.equals(self._slopes(batch, frozenset({layer})))))
+
+    def _refuse_unfed(self, layer: int) -> NoReturn:
+        raise CaptureError(
+            f"layer {layer} of {type(self.module).__name__} has a feed-forward part, or one of several, that cannot be followed, "
+            "so its answer cannot be split; docs/supported.md says where such parts are found"
+        )
 
     def _refuse_remainder(self, split: Split, batch: Batch) -> None:
         share = (split.remainder.abs() / split.size).nan_to_num(torch.inf).cpu()
@@ -259,6 +257,10 @@ class _Found:
     slopes: list[Tensor]
     predicted: Int[Tensor, " b"]
     second: Int[Tensor, " b"]
+
+    def equals(self, other: "_Found") -> bool:
+        """Whether all slopes are the same."""
+        return all(torch.equal(one, two) for one, two in zip(self.slopes, other.slopes, strict=True))
 
 
 SITES = ("embeddings", "context", "output", "forward", "norm", "layer", "classifier")
