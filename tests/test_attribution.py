@@ -13,6 +13,7 @@ from architectures import CAUSAL, SHAPES, padded, tiny
 from conoscope.capture.batch import Batch
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import traces_of
+from conoscope.causes import attribution_split
 from conoscope.causes.attribution_path import Part
 from conoscope.causes.attribution_split import Split, Splitter
 from conoscope.common.errors import CaptureError
@@ -306,6 +307,14 @@ def test_padding_and_the_size_of_a_batch_change_nothing(name: str) -> None:
             assert not x[row][~real].any()
 
 
+def test_what_heads_take_is_the_same_some_texts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tiny("bert", torch.float64)
+    whole = split(module).tokens
+    monkeypatch.setattr(attribution_split, "AT_ONCE", 4 * 11 * 11 * 2)
+    for part, x in split(module).tokens.items():
+        torch.testing.assert_close(x, whole[part], rtol=1e-12, atol=1e-14)
+
+
 def test_a_text_of_one_token_is_split_too() -> None:
     module = tiny("bert", torch.float64)
     one = Batch.of_ids(torch.tensor([[7]]), torch.tensor([[True]]), at=torch.tensor([0]))
@@ -368,7 +377,7 @@ def test_what_is_left_over_is_an_error() -> None:
 def test_a_second_feed_forward_part_is_not_taken_for_the_path() -> None:
     """Parts that pass through a ReLU add up too: the sum alone would not tell."""
     module = other("mobilebert", embedding_size=32, intra_bottleneck_size=32, num_feedforward_networks=2)
-    with pytest.raises(CaptureError, match=r"^layer 1 of MobileBertForSequenceClassification has a feed-forward part, or one of sev"):
+    with pytest.raises(CaptureError, match=r"^layer 1 of MobileBertForSequenceClassification has a feed-forward part, or one"):
         split(module)
 
 

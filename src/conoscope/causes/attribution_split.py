@@ -27,6 +27,8 @@ from conoscope.common.errors import CaptureError
 
 BY_TOKEN = ("words", "positions", "types", "head")
 """The parts that are split by token."""
+AT_ONCE = 2**24
+"""How many attention weights are multiplied at once."""
 LIMIT = 1e-5
 """How large a remainder may be, as a share of Σ |parts|."""
 LIMITS = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.1}
@@ -161,7 +163,10 @@ class Splitter:
             return
         pull = pulls[trace.layer].transpose(1, 2)
         value = trace.value.repeat_interleave(pull.shape[1] // trace.value.shape[1], 1)
-        taken = (trace.weights.double() * (pull.double() @ value.double().mT)).sum(2)
+        # Some texts at once: a product in double precision is twice or four times as large as the weights.
+        some = max(1, AT_ONCE // (pull.shape[1] * pull.shape[2] ** 2))
+        each = zip(*(x.split(some) for x in (trace.weights, pull, value)), strict=True)
+        taken = torch.cat([(w.double() * (p.double() @ v.double().mT)).sum(2) for w, p, v in each])
         by_token |= {Part("head", "context", trace.layer, n): taken[:, n - 1] for n in range(1, pull.shape[1] + 1)}
 
     def _hook(self, stack: ExitStack, reads: list[Call]) -> None:

@@ -53,8 +53,8 @@ def attribution_layers(tables: Tables) -> Chart | None:
     """What each layer adds to the answer.
 
     The mean over texts of what the heads, feed-forward parts and biases of each layer, the embeddings and the classifier add to
-    the logit of the predicted class minus that of the next. The bars of a model add up to its mean difference; those below
-    0 speak for the next class.
+    the logit of the predicted class minus that of the next. All together add up to the mean difference; what is below 0 speaks
+    for the next class.
     """
     import altair as alt
 
