@@ -173,6 +173,13 @@ def test_a_file_with_named_columns_is_measured(model: Path, tmp_path: Path, caps
     assert "reviews.csv, 2 texts" in capsys.readouterr().out
 
 
+def test_bytes_that_are_not_utf_8_are_told(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "latin.csv"
+    file.write_bytes(b"text,label\ncaf\xe9 noir,positive\nbad soup,negative\n")
+    assert main(["measure", str(model), str(file), "-m", "sim", "-o", str(tmp_path / "out")]) == 0
+    assert "has 1 bytes that are not UTF-8, replaced; save it as UTF-8, or its words are others" in capsys.readouterr().err
+
+
 def test_bad_input_gets_one_line_and_exit_code_2(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     (tmp_path / "odd.csv").write_text("text,label\nfine soup,neutral\n", encoding="utf-8")
@@ -256,9 +263,11 @@ def test_the_same_name_with_other_content_or_columns_is_another_corpus(
     path.write_text("text,other\nthe soup was cold,we loved the bread\n", encoding="utf-8")
     assert main(["measure", str(model), str(path), "-o", str(out)]) == 0
     capsys.readouterr()
-    assert "holds other results (corpus fingerprint" in refusal(capsys, "measure", model, path, "--text", "other", "-o", out)
+    assert "holds other results (a.csv had other texts or columns)" in refusal(
+        capsys, "measure", model, path, "--text", "other", "-o", out
+    )
     path.write_text("text,other\nthe soup was warm,we loved the bread\n", encoding="utf-8")
-    assert "holds other results (corpus fingerprint" in refusal(capsys, "measure", model, path, "-o", out)
+    assert other in refusal(capsys, "measure", model, path, "-o", out)
     assert main(["measure", str(model), "bistro:test", "--limit", "3", "-o", str(tmp_path / "b")]) == 0
     capsys.readouterr()
     other_seed = refusal(capsys, "measure", model, "bistro:test", "--limit", "3", "--seed", "1", "-o", tmp_path / "b")

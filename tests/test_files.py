@@ -65,6 +65,9 @@ def test_a_file_without_a_label_column_is_unlabelled(tmp_path: Path) -> None:
 
 BROKEN = [
     ("a.csv", "text,label\ngood,yes,more\n", "a.csv:2: 3 fields where the header has 2; correct the row"),
+    ("a.csv", "text;label\ngood, yes;a\n", "a.csv:2: 2 fields.*its columns seem to be separated by ';': separate them by ','"),
+    ("a.csv", "text;label\ngood;a\n", "has no column 'text'.*its columns seem to be separated by ';': separate them by ','"),
+    ("a.tsv", "text,label\ngood,a\n", "has no column 'text'.*its columns seem to be separated by ',': separate them by '\\\\t'"),
     ("a.csv", "text,label\ngood\n", "a.csv:2: 1 fields where the header has 2; correct the row"),
     ("a.csv", 'text,label\n"a\nb",yes\n"open,no\n', r"a.csv:\d: unexpected end of data; correct the row"),
     ("a.csv", 'text,label\n"a\nb",yes\n  ,no\n', r"a.csv:4: the column 'text' has no text \(got '  '\)"),
@@ -143,7 +146,8 @@ def test_training_takes_a_corpus_and_no_split() -> None:
 
 def test_an_unknown_corpus_names_the_known_ones() -> None:
     with pytest.raises(
-        CorpusError, match=r"no such file \(did you mean 'bistro'\?\); known corpora: bistro, bistro-stars, bistro-topics"
+        CorpusError,
+        match=r"no such file \(did you mean 'bistro'\?\); known corpora: bistro, bistro-pairs, bistro-stars",
     ):
         load_corpus("bistrot:test")
 

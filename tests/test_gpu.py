@@ -31,6 +31,7 @@ from conoscope.models.family import SelfAttentionForSequenceClassification, pres
 from conoscope.models.tokenizer import build_tokenizer
 from conoscope.results.from_sums import tables_of
 from conoscope.training.attention_weights import BACKEND
+from conoscope.training.building import _freeze_words
 from conoscope.training.encoding import MARKED, UNANNOTATED, Collator
 from conoscope.training.penalised_trainer import PenalisedTrainer
 from conoscope.training.settings import Training
@@ -215,6 +216,7 @@ STEPS = {
     "as it is": ({}, {}),
     "penalised by text": ({}, {"entropy_penalty": 0.1}),
     "penalised by batch": ({}, {"entropy_penalty": 0.1, "penalty_unit": "summed"}),
+    "frozen words": ({}, {"freeze": True}),
     "course": ({"name": "tp9-residual", "num_attention_heads": 2}, {}),
     "learned": ({"name": "tp9-cls", "positions": "learned"}, {}),
     "relative": ({"name": "tp9-cls", "positions": "relative"}, {}),
@@ -235,6 +237,8 @@ def test_recorded_steps_of_training_leave_the_gradients_of_plain_ones(case: str,
     torch.manual_seed(0)
     config = preset(**{"name": "pure-attention", "num_hidden_layers": 3, "hidden_size": 48, "vocab_size": 90, **options})
     module = SelfAttentionForSequenceClassification(config)
+    if settings.get("freeze"):
+        _freeze_words(module.embedding.weight, [2])
     tokenizer = build_tokenizer([f"w{number}" for number in range(80)])
     trainer = PenalisedTrainer(
         module,

@@ -8,9 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
+from transformers import CONFIG_MAPPING
 
 from architectures import tiny
 from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.pretrained import load_tokenizer
 from conoscope.common.errors import ModelError
 from conoscope.corpora import Corpus, Example
 
@@ -157,6 +159,24 @@ def test_the_same_weights_in_another_shape_are_another_model(pure: LoadedModel) 
     changed = pure.digest()
     pure.module.config.num_attention_heads = heads
     assert changed != before == pure.digest()
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "deberta-v2"])
+def test_a_folder_without_a_tokenizer_is_refused(name: str, tmp_path: Path) -> None:
+    """transformers makes up a tokenizer of special tokens there, by which every word is unknown."""
+    CONFIG_MAPPING[name]().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"no tokenizer in .*, only special tokens; save the model's there") as refused:
+        load_tokenizer(str(tmp_path))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_whose_folder_has_no_tokenizer_is_refused_everywhere(pure: LoadedModel, tmp_path: Path) -> None:
+    model = tiny("bert")
+    model.save_pretrained(tmp_path)
+    for source in (str(tmp_path), type(model).from_pretrained(tmp_path)):
+        with pytest.raises(ModelError, match="no tokenizer in"):
+            load_model(source)
+    assert load_model(str(tmp_path), pure.tokenizer).tokenizer is pure.tokenizer
 
 
 @pytest.mark.parametrize("broken", ["model.safetensors", "config.json", "tokenizer.json"])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
+from conoscope.training.building import _freeze_words
 from conoscope.training.recorded_steps import MOST, RecordedSteps, can_be_recorded
 from conoscope.training.settings import Training
 
@@ -116,6 +117,30 @@ def test_only_so_many_shapes_are_recorded() -> None:
     assert steps.replayed == MOST
 
 
+def test_a_parameter_that_is_frozen_or_freed_on_the_way_is_followed() -> None:
+    module = model()
+    steps, head = recording(module), module.classifier.weight
+    for learns in (True, True, False, False, True):
+        head.requires_grad_(learns)
+        module.zero_grad()
+        steps(batch(0, 5))
+        assert (head.grad is not None) is learns
+    assert steps.replayed == 3
+
+
+def test_frozen_words_copy_nothing_at_later_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy to a GPU waits for it, and cannot be recorded."""
+    weight = torch.nn.Parameter(torch.ones(4, 2))
+    _freeze_words(weight, [1])
+    (2 * weight).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [[0, 0], [2, 2], [0, 0], [0, 0]]
+    monkeypatch.setattr(Tensor, "to", None)
+    weight.grad = None
+    (3 * weight).sum().backward()
+    assert weight.grad.tolist() == [[0, 0], [3, 3], [0, 0], [0, 0]]
+
+
 @pytest.mark.parametrize(
     ("settings", "can"),
     [
@@ -125,10 +150,10 @@ def test_only_so_many_shapes_are_recorded() -> None:
         ({"rationale_penalty": 0.1}, False),
         ({"lagrange_penalty": 0.1}, False),
         ({"gradient_checkpointing": True}, False),
-        ({"precision": "bfloat16"}, False),
     ],
 )
 def test_which_trainings_are_recorded(settings: dict[str, Any], can: bool) -> None:
     assert can_be_recorded(model(), Training(**settings), torch.device("cuda")) is can
     assert not can_be_recorded(model(), Training(**settings), CPU)
+    assert not can_be_recorded(model(), Training(**settings), torch.device("cuda"), mixed=True)
     assert not can_be_recorded(torch.nn.Linear(2, 2), Training(**settings), torch.device("cuda"))

@@ -24,6 +24,8 @@ from conoscope.common.writing import is_spelt
 
 UNFINISHED = "checkpoints/conoscope.json"
 """The file by which a training that was stopped is told."""
+WORD_MARK = "▁"
+"""The beginning of a word, which tokenizers made up by transformers may have beside special tokens."""
 
 
 def unloadable(name: str, error: Exception) -> ModelError:
@@ -78,6 +80,8 @@ def from_pretrained(
                 # It has its own SDPA attention, which cannot be captured (Falcon).
                 module, report = kind.from_pretrained(name, config=config, attn_implementation="eager", **kwargs)
         tokenizer = tokenizer or load_tokenizer(name, trust)
+    except ModelError:
+        raise
     except Exception as error:  # third-party files can fail in any way
         raise unloadable(name, error) from error
     refuse_incomplete(name, [key for key in report["missing_keys"] if "pooler" not in key])
@@ -102,7 +106,17 @@ def without_bars(messages: bool = True) -> Iterator[None]:
 
 
 def load_tokenizer(name: str, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or a Hub id."""
+    """The tokenizer of a folder or a Hub id; ModelError if there is none, for which transformers makes up one without words."""
+    tokenizer = _read_tokenizer(name, trust_remote_code)
+    if not set(tokenizer.get_vocab()) - {*tokenizer.all_special_tokens, WORD_MARK}:
+        raise ModelError(
+            f"no tokenizer in {name}, only special tokens; save the model's there (tokenizer.save_pretrained), or in Python give "
+            "(model, tokenizer)"
+        )
+    return tokenizer
+
+
+def _read_tokenizer(name: str, trust_remote_code: bool) -> PreTrainedTokenizerBase:
     if is_spelt(name):
         return AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
     # tokenizers accepts only UTF-8 names, and an ASCII locale decodes them otherwise: a link to the folder has a plain name.

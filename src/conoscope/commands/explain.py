@@ -93,7 +93,7 @@ def _sort_out(args: Namespace) -> None:
     else:
         args.corpus = given[0] if given else None
     if args.corpus is None and args.words is None:
-        raise CorpusError(f"nothing to explain; give a corpus, or {GIVE}")
+        raise CorpusError(f"nothing to explain; give a corpus, or {GIVE}, or - to read texts from standard input")
 
 
 def _is_said(given: str) -> bool:

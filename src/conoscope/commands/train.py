@@ -124,7 +124,8 @@ def _run(args: Namespace) -> None:
     for split, scores in trained.scores.items():
         parts = (f"{name.replace('_', ' ')} {scores[name]:.4f}" for name in ("accuracy", "macro_f1", "loss"))
         say(f"{split}: {', '.join(parts)}, {counts[split]} {'text' if counts[split] == 1 else 'texts'}")
-    say(f"model written to {trained.folder} after {trained.epochs} epochs")
+    epochs = "1 epoch" if trained.epochs == 1 else f"{trained.epochs} epochs, of which the best is kept"
+    say(f"model written to {trained.folder} after {epochs}")
 
 
 def _unused(args: Namespace) -> Unused:

@@ -12,7 +12,7 @@ from conoscope.common.keywords import nearest, refuse_unknown_fields
 from conoscope.common.textfiles import as_data_error, is_there, readable
 from conoscope.corpora.base import Corpus, Example, Notes
 from conoscope.corpora.headers import without_header
-from conoscope.corpora.tables import READERS, Row, columns_of, kind_of, rows, rows_without_header
+from conoscope.corpora.tables import READERS, Row, columns_of, if_separated, kind_of, rows, rows_without_header
 
 HOW = "choose with --text, --pair, --label, --rationale (in Python text=, label=, pair=, rationale=)"
 
@@ -76,7 +76,7 @@ def read_file(path: Path, columns: Columns) -> Corpus:
     if names is None:
         raise CorpusError(f"{path} is empty: no row after the header; give a file with at least one text")
     chosen, table = (columns, rows) if numbered is None else (numbered, rows_without_header)
-    chosen = chosen.within(names, str(path))
+    chosen = chosen.within(names, str(path), HOW + if_separated(path, names))
     labels, size = scan(table(path, Notes()), str(path), chosen.label)
     name = readable(path.name)
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,8 @@ def _delimited(delimiter: str) -> Reader:
             raise CorpusError(f"{path}:1: two columns have the same name; rename one{_if_headerless(header)}")
         for line, row in table:
             if len(row) != len(header):
-                raise CorpusError(f"{path}:{line}: {len(row)} fields where the header has {len(header)}; correct the row")
+                counts = f"{len(row)} fields where the header has {len(header)}"
+                raise CorpusError(f"{path}:{line}: {counts}; correct the row{if_separated(path, header)}")
             yield line, dict(zip(header, row, strict=True))
 
     return read
@@ -64,6 +65,15 @@ def _delimited(delimiter: str) -> Reader:
 
 def _if_headerless(header: list[str]) -> str:
     return "" if all(header) else "; if the file has no header, number its columns from 0, as in --text 0"
+
+
+def if_separated(path: Path, header: Sequence[str]) -> str:
+    """What to do about a header of one column that holds another mark of separation."""
+    delimiter = DELIMITERS.get(kind_of(path), "")
+    mark = next((mark for mark in SEPARATORS if len(header) == 1 and mark in header[0] and mark != delimiter), None)
+    return (
+        "" if mark is None or not delimiter else f"; its columns seem to be separated by {mark!r}: separate them by {delimiter!r}"
+    )
 
 
 def rows_without_header(path: Path, notes: Notes) -> Iterator[Row]:
@@ -127,6 +137,7 @@ def _parquet(path: Path, _: Notes) -> Iterator[Row]:
 
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+SEPARATORS = (";", "\t", "|", ",")
 READERS: dict[str, Reader] = {
     **{kind: _delimited(delimiter) for kind, delimiter in DELIMITERS.items()},
     ".jsonl": _json_lines,

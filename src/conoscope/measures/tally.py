@@ -5,18 +5,14 @@ arrays of several batches are buffered and summed together. Since statistics add
 saves many additions to large sums, and many small kernels on a GPU.
 """
 
-import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Self
 
 import torch
 from jaxtyping import Bool
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from conoscope.capture.batch import PLAN, Batch
@@ -24,7 +20,6 @@ from conoscope.capture.draws import groups_of
 from conoscope.capture.sending import is_capturing
 from conoscope.capture.trace import HeadWeights, PooledOutput, Trace
 from conoscope.common.errors import OutputError
-from conoscope.common.writing import atomic, write_text
 from conoscope.measures.collecting import Collector, Job, alone
 from conoscope.measures.needs import Key, Need, keys_of
 from conoscope.measures.pending import Pending
@@ -37,7 +32,6 @@ from conoscope.sums.samples import Sample
 from conoscope.sums.stacked import Slots, StackedSample, StackedSums, Summing
 from conoscope.sums.statistics import Statistic
 
-FORMAT = 4
 There = Callable[[Batch], Bool[Tensor, " b"]]
 
 
@@ -300,45 +294,3 @@ class Tally:
         for (need, layer), sums in other.sums.items():
             both._add_part(need, layer, sums)
         return both
-
-    def save(self, folder: Path) -> None:
-        """Write tally.safetensors (the numbers) and tally.json (their needs and layers)."""
-        self.flush()
-        tensors: dict[str, Tensor] = {}
-        entries: list[dict[str, Any]] = []
-        for number, ((need, layer), sums) in enumerate(self.sums.items()):
-            entries.append({"layer": layer, "need": self.needs.index(need)})
-            tensors |= {
-                f"{number}/{name}": tensor.clone(memory_format=torch.contiguous_format) for name, tensor in sums.state().items()
-            }
-        needs = [{"statistic": need.statistic, "quantity": need.quantity, "options": dict(need.options)} for need in self.needs]
-        with atomic(folder / "tally.safetensors") as beside:
-            save_file(tensors, beside)
-        write_text(folder / "tally.json", json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """The tally that `save` wrote to this folder."""
-        try:
-            described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
-            if described["format"] != FORMAT:
-                raise OutputError(
-                    f"the sums in {folder} are in format {described['format']}, which another version wrote, and this one reads "
-                    f"format {FORMAT}; measure again"
-                )
-            return cls._restored(described, load_file(folder / "tally.safetensors"))
-        except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
-            raise OutputError(
-                f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
-            ) from error
-
-    @classmethod
-    def _restored(cls, described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
-        keys = [(needs[entry["need"]], entry["layer"]) for entry in described["sums"]]
-        return cls(needs, {key: _restore(key[0], f"{number}/", tensors) for number, key in enumerate(keys)})
-
-
-def _restore(need: Need, prefix: str, tensors: Mapping[str, Tensor]) -> Statistic:
-    state = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return Statistic.kinds[need.statistic].restore(state)

@@ -15,6 +15,7 @@ from conoscope.common.errors import OutputError
 from conoscope.common.writing import atomic_folder
 from conoscope.corpora import Example
 from conoscope.measures.tally import Tally
+from conoscope.measures.tally_files import save_tally
 from conoscope.results.merging import differences
 from conoscope.results.result import Result
 from conoscope.results.store import write_provenance
@@ -93,7 +94,7 @@ class Checkpoint:
         """Save the sums so far."""
         assert self.folder is not None
         with atomic_folder(self.folder) as new:
-            tally.save(new)
+            save_tally(tally, new)
             write_provenance(new, {**self.provenance, "seen": vars(seen), "capture": self.capture})
         self._saved = time.monotonic()
 

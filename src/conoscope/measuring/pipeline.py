@@ -23,11 +23,12 @@ from conoscope.common.errors import CaptureError, CorpusError, LabelsDifferError
 from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.pooling import chosen_pool, is_classifiers
-from conoscope.common.terminal import Progress, doing, say
+from conoscope.common.terminal import Progress, complain, doing, say
+from conoscope.common.textfiles import REPLACED
 from conoscope.common.versions import versions
 from conoscope.common.vocabulary import KINDS
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of
-from conoscope.corpora.base import stable_hash
+from conoscope.corpora.base import Notes, stable_hash
 from conoscope.measures import CATALOGUE, Request, request
 from conoscope.measures.tally import Tally
 from conoscope.measuring.checkpoint import Checkpoint
@@ -209,7 +210,8 @@ def _run_options(name: str) -> set[str]:
 
 
 def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run: tuple[Options, Checkpoint]) -> Result:
-    (options, checkpoint), examples = run, iter(part)
+    (options, checkpoint), noted = run, Notes()
+    examples = part.read(noted)
     tally, seen = checkpoint.resume(examples, tally)
     if tally.wants(HeadWeights) and not seen.examples:
         for maps in head_weights_of(loaded.module):
@@ -250,6 +252,8 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
             checkpoint.capture = sorted({*checkpoint.capture, runner.unrecorded})
         for line in filter(None, (runner.unrecorded, runner.replayed)) if options.verbose else ():
             say(line, error=True)
+    if options.progress and (replaced := noted[REPLACED]):
+        complain(f"{part} has {replaced} {REPLACED}; save it as UTF-8, or its words are others")
     tally.flush()
     gaps = [f"{gap} cannot be followed in {loaded.name}" for gap in _gaps(tally)]
     if gaps and not checkpoint.provenance["every"]:

@@ -12,6 +12,7 @@ from conoscope.common.vocabulary import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.measures.questions import question_of
 from conoscope.measures.tally import Tally
+from conoscope.measures.tally_files import load_tally
 from conoscope.results.store import TableInfo, missing_shards, read_provenance
 from conoscope.sums.statistics import Statistic
 
@@ -47,7 +48,7 @@ def names_of(provenance: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[str
 
 def load_tables(folder: Path) -> dict[str, "pd.DataFrame"]:
     """The tables of a folder, computed from its sums."""
-    return all_tables(Tally.load(folder), read_provenance(folder))
+    return all_tables(load_tally(folder), read_provenance(folder))
 
 
 def index_of(measures: Iterable[str]) -> dict[str, TableInfo]:

@@ -23,6 +23,8 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence
         left, right = (_compared(part, key) for part in (one, other))
         if left != right and isinstance(left, Mapping) and isinstance(right, Mapping):
             inner = next(name for name in {**left, **right} if left.get(name) != right.get(name))
+            if inner == "fingerprint":
+                return f"{left['name']} had other texts or columns" if key == "corpus" else f"{key} {inner} differs"
             return f"{key} {inner} {left.get(inner)}, not {right.get(inner)}"
         if left != right:
             return f"{key} {left}, not {right}"

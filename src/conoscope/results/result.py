@@ -54,9 +54,9 @@ class Result(Shown):
     @cached_property
     def tally(self) -> "Tally":
         """The sums, loaded on first access."""
-        from conoscope.measures.tally import Tally
+        from conoscope.measures.tally_files import load_tally
 
-        return Tally.load(self._sums) if isinstance(self._sums, Path) else self._sums
+        return load_tally(self._sums) if isinstance(self._sums, Path) else self._sums
 
     @cached_property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
@@ -95,11 +95,13 @@ class Result(Shown):
 
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, their index, provenance.json, and the sums that `merge` adds up."""
+        from conoscope.measures.tally_files import save_tally
+
         where = claim(folder, self.provenance)
         try:
             # Provenance first: it says whose folder this is if the rest is interrupted.
             write_provenance(where, self.provenance)
-            self.tally.save(where)
+            save_tally(self.tally, where)
             write_tables(where, self.tables, self.provenance, self.index)
         except OSError as error:
             raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error

@@ -1,5 +1,6 @@
 """Shown: tables with their provenance, as a mapping that draws figures and writes a report."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,14 +24,14 @@ class Shown(Tables):
     provenance: Mapping[str, Any]
 
     @property
+    @abstractmethod
     def tables(self) -> "Mapping[str, pd.DataFrame]":
         """Every table by name."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def index(self) -> Mapping[str, TableInfo]:
         """The description of each table, by name."""
-        raise NotImplementedError
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self.tables:

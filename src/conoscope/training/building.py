@@ -54,7 +54,16 @@ def _freeze_words(embedding: Tensor, special: list[int]) -> None:
     """Freeze the word embeddings, but train those of special tokens: [CLS] has no other parameters of its own."""
     free = torch.zeros(len(embedding), 1)
     free[special] = 1
-    embedding.register_hook(lambda gradient: gradient * free.to(gradient))
+    there: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    def of_special(gradient: Tensor) -> Tensor:
+        # Copied once: a copy at every step would wait for a GPU.
+        place = gradient.device, gradient.dtype
+        if place not in there:
+            there[place] = free.to(gradient)
+        return gradient * there[place]
+
+    embedding.register_hook(of_special)
 
 
 def _new(learned: Corpus, chosen: Training, memo: Memo | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

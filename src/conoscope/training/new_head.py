@@ -30,6 +30,8 @@ def load_for_training(name: str, labels: Sequence[str]) -> tuple[PreTrainedModel
         with without_bars(messages=False):  # they tell that the head is new
             module, report = AutoModelForSequenceClassification.from_pretrained(name, config=config, **options)
         tokenizer = load_tokenizer(name)
+    except ModelError:
+        raise
     except Exception as error:  # foreign files can fail to load in any way
         raise unloadable(name, error) from error
     if config.is_encoder_decoder:

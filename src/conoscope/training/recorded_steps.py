@@ -32,13 +32,16 @@ class RecordedStep:
     gradients: list[Tensor | None]
 
 
-def can_be_recorded(module: nn.Module, chosen: Training, device: torch.device) -> bool:
-    """Whether steps of a model never wait for the GPU and draw no random numbers, and whether one process makes them all."""
+def can_be_recorded(module: nn.Module, chosen: Training, device: torch.device, mixed: bool = False) -> bool:
+    """Whether steps of a model never wait for the GPU and draw no random numbers, and whether one process makes them all.
+
+    `mixed`: steps compute in bfloat16, which the Trainer sets up around each.
+    """
     own = isinstance(module, SelfAttentionForSequenceClassification) and not chosen.gradient_checkpointing
     penalties = chosen.penalties
     asks = penalties.supervised or (penalties.any and penalties.rows == "all")
     alone = not torch.distributed.is_available() or not torch.distributed.is_initialized()
-    return device.type == "cuda" and own and chosen.precision != "bfloat16" and not asks and alone
+    return device.type == "cuda" and own and not mixed and not asks and alone
 
 
 class RecordedSteps:
@@ -61,7 +64,8 @@ class RecordedSteps:
 
     def __call__(self, inputs: Inputs) -> Tensor:
         """The loss of a batch, whose gradients are then those of the parameters."""
-        shape = tuple((name, x.shape, x.dtype) for name, x in inputs.items())
+        learning = tuple(parameter.requires_grad for parameter in self.parameters)
+        shape = (learning, *((name, x.shape, x.dtype) for name, x in inputs.items()))
         if shape in self._ran and shape not in self._steps and self.reason is None and len(self._steps) < MOST:
             self._record(shape, inputs)
         step = self._steps.get(shape)

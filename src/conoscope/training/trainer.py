@@ -240,7 +240,7 @@ def _trainer(
     )
     # Several GPUs in one process run in threads, where weights are not collected; torchrun uses all GPUs.
     arguments._n_gpu = min(arguments.n_gpu, 1)
-    reading, records = reading_of(model), can_be_recorded(model, chosen, arguments.device)
+    reading, records = reading_of(model), can_be_recorded(model, chosen, arguments.device, arguments.bf16)
     try:
         trainer = PenalisedTrainer(
             model,

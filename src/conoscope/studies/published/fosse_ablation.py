@@ -231,10 +231,11 @@ STUDY = Study(
         "Tokens are lower-cased words by a regular expression; published: HateXplain's tokens as they are given.",
     ),
     meaning=(
-        "With five layers the step decides, measured against the width: at an equal step wider models have narrower cones, at an "
-        "equal width those with a larger step, and 100 wide models with three times the step come close to 300 wide ones. Cones "
-        "are as narrow with grouped batches, and very narrow without positions or without the residual too. Such a step has its "
-        "price: some models of five layers learn nothing, and the others are not shown to be as good as 100 wide ones (`free`). "
+        "With five layers width and step decide: at an equal step wider models have narrower cones (`wider`), at an equal width "
+        "those with a larger step (`larger-step`). Three times the step brings 100 wide models near 300 wide ones; a third of it "
+        "does not bring these down to 100 wide ones (`step-for-width`). Cones are as narrow with grouped batches, and narrow on "
+        "average without positions or without the residual too. Some models of five layers with a large step for their width "
+        "learn nothing; with these in, `free` is unclear. "
         "One mark in the first figure is one model: how narrow the cone of its last layer's values is, and how "
         "often it is right. Models left of the dashed line are hardly better than the largest class."
     ),

@@ -1,0 +1,61 @@
+"""A tally as files: tally.safetensors (the numbers) and tally.json (their needs and layers)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from conoscope.common.errors import OutputError
+from conoscope.common.writing import atomic, write_text
+from conoscope.measures.needs import Need
+from conoscope.measures.tally import Tally
+from conoscope.sums.statistics import Statistic
+
+FORMAT = 4
+
+
+def save_tally(tally: Tally, folder: Path) -> None:
+    """Write a tally to this folder."""
+    tally.flush()
+    tensors: dict[str, Tensor] = {}
+    entries: list[dict[str, Any]] = []
+    for number, ((need, layer), sums) in enumerate(tally.sums.items()):
+        entries.append({"layer": layer, "need": tally.needs.index(need)})
+        state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in sums.state().items()}
+        tensors |= {f"{number}/{name}": tensor for name, tensor in state.items()}
+    needs = [{"statistic": need.statistic, "quantity": need.quantity, "options": dict(need.options)} for need in tally.needs]
+    with atomic(folder / "tally.safetensors") as beside:
+        save_file(tensors, beside)
+    write_text(folder / "tally.json", json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
+
+
+def load_tally(folder: Path) -> Tally:
+    """The tally that was written to this folder."""
+    try:
+        described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
+        if described["format"] != FORMAT:
+            raise OutputError(
+                f"the sums in {folder} are in format {described['format']}, which another version wrote, and this one reads "
+                f"format {FORMAT}; measure again"
+            )
+        return _restored(described, load_file(folder / "tally.safetensors"))
+    except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
+        raise OutputError(
+            f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
+        ) from error
+
+
+def _restored(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tally:
+    needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
+    keys = [(needs[entry["need"]], entry["layer"]) for entry in described["sums"]]
+    return Tally(needs, {key: _restore(key[0], f"{number}/", tensors) for number, key in enumerate(keys)})
+
+
+def _restore(need: Need, prefix: str, tensors: Mapping[str, Tensor]) -> Statistic:
+    state = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return Statistic.kinds[need.statistic].restore(state)
