@@ -136,6 +136,18 @@ def test_a_word_of_several_tokens_has_the_sum_of_them(minilm64: LoadedModel) -> 
     assert found["attribution"].set_index("part")["largest"]["remainder"] <= 1e-12
 
 
+def test_pairs_and_cut_texts_are_split_too(pure: LoadedModel) -> None:
+    corpus = Corpus.of([Example("it was good.", "positive", "or was it?"), Example("the soup was not good at all", "negative")])
+    found = cs.attribute(pure, corpus, max_length=6)
+    words = found["attribution.words"].query("part == 'heads'")
+    assert list(words["word"][words["text"] == 1])[:3] == ["<cls>", "it", "was"]
+    single = found["attribution.texts"].set_index(["text", "part"])["value"]
+    for text in (1, 2):
+        assert words["value"][words["text"] == text].sum() == pytest.approx(single[text, "heads"], rel=1e-9)
+    assert found.provenance["seen"] == {"examples": 2, "truncated": 2}
+    assert "2 of 2 texts were cut off at the longest input" in str(found)
+
+
 def test_batch_size_and_order_change_nothing(handmade: LoadedModel, effects: Any) -> None:
     again = cs.attribute(handmade, texts(), batch_size=40, texts=5)
     for name in effects:

@@ -122,7 +122,7 @@ def first_texts(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True).sort_values("text", kind="stable", ignore_index=True)
 
 
-def _by_kind(split: Split, parts: Sequence[Part], batch: Batch) -> tuple[Float[Tensor, "b p k"], Float[Tensor, "b k"]]:
+def _by_kind(split: Split, parts: Sequence[Part], batch: Batch) -> tuple[Float[Tensor, "b p kinds"], Float[Tensor, "b k"]]:
     """Sums over the tokens of each kind, last what no token has; and the number of tokens of each kind."""
     tokens = torch.stack([split.tokens[part] for part in parts], 1).cpu()
     which = torch.stack([batch.named == number for number in range(len(batch.kinds))], -1).cpu().double()
