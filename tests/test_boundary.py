@@ -118,7 +118,7 @@ def test_tables_that_were_cut_short_while_written_anew_are_not_taken_for_whole(
 ) -> None:
     result = Result.load(folder)
     tables = dict(result.tables)
-    monkeypatch.setattr(store, "_write_parquet", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
+    monkeypatch.setattr(store, "write_parquet", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
     with pytest.raises(OSError, match="the disk is full"):
         write_tables(folder, tables, result.provenance, result.index)
     assert read_index(folder) is None

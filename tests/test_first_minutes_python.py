@@ -1,6 +1,7 @@
 """The first minutes from Python: what users of pandas, scikit-learn and transformers type first, each line as typed."""
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -20,11 +21,13 @@ from transformers import pipeline
 import conoscope as cs
 from architectures import tiny
 from conoscope.capture.trace import SITES
-from conoscope.common.errors import ConoscopeError, CorpusError, MeasureError, ModelError
+from conoscope.cli import main
+from conoscope.common.errors import ConoscopeError, CorpusError, MeasureError, ModelError, OutputError
 from conoscope.explaining import Judging
 from conoscope.explaining.records import Explanations
 from conoscope.models.family import SelfAttentionForSequenceClassification
 from conoscope.results.differences import NOT_KEPT, OTHER_TEXTS
+from conoscope.results.largest import FEWEST
 from conoscope.results.pairing import NO_MEAN
 from conoscope.training.splits import splits_to_train
 
@@ -194,6 +197,28 @@ def test_a_model_is_trained_on_texts_in_any_form(tmp_path: Path) -> None:
         assert cs.load_model(trained.folder).module.config.num_hidden_layers == 1
     with pytest.raises(CorpusError, match="no split 'train' to train with; there is test"):
         cs.train({"test": pairs}, tmp_path / "x")
+
+
+def test_training_takes_the_first_texts_of_each_split_as_the_command_does(tmp_path: Path) -> None:
+    cs.train("bistro", tmp_path / "python", limit=40, device="cpu", **TINY)
+    line = ["train", "bistro", "-o", str(tmp_path / "shell"), "--limit", "40", "--epochs", "1", "--layers", "1", "--width", "8"]
+    assert main([*line, "--device", "cpu", "--quiet"]) == 0
+    facts = [json.loads((tmp_path / name / "training.json").read_text(encoding="utf-8")) for name in ("python", "shell")]
+    assert {split: corpus["examples"] for split, corpus in facts[0]["corpora"].items()} == dict.fromkeys(
+        ("train", "validation", "test"), 40
+    )
+    assert facts[0]["corpora"] == facts[1]["corpora"]
+    assert facts[0]["scores"] == facts[1]["scores"]
+    for wrong in (0, True, "40"):
+        with pytest.raises(MeasureError, match=r"limit=.* is not a whole number from 1"):
+            cs.train("bistro", tmp_path / "x", limit=wrong)
+    for name, said in (
+        ("limt", r"did you mean 'limit'\?"),
+        ("lr", "the name is learning_rate"),
+        ("from_", "the name is checkpoint"),
+    ):
+        with pytest.raises(MeasureError, match=said):
+            cs.train("bistro", tmp_path / "x", **{name: 3})
 
 
 def test_training_draws_no_bars_of_transformers(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -466,7 +491,7 @@ def test_a_difference_is_the_other_minus_the_one_as_after_minus_before(result: c
         assert np.allclose(one["difference"], -other["difference"], equal_nan=True)
         assert np.allclose(one["low"], -other["high"], equal_nan=True)
     assert "Differences after minus before; before: " in repr(result.compare(of_other, names=("before", "after")))
-    assert "Differences other minus this; this: " in repr(back)
+    assert "Differences the other minus this; this: " in repr(back)
 
 
 def test_vectors_of_texts_that_differ_are_told_and_those_that_are_the_same_are_not(pure: cs.LoadedModel, tmp_path: Path) -> None:
@@ -502,15 +527,33 @@ def test_the_largest_differences_are_told_with_how_many_were_compared(result: cs
     frames = [differences[name] for name in differences]
     frames = [frame[frame["control"] == "none"] if "control" in frame else frame for frame in frames]
     frames = [frame.dropna(subset=["difference", "low", "high"]) for frame in frames]
-    assert head.startswith(f"{sum(map(len, frames)):,} numbers were compared")
+    units = [differences.rated(name).loc[frame.index, "units"] for name, frame in zip(differences, frames, strict=True)]
+    counted = {name: int((each >= FEWEST).sum()) for name, each in zip(differences, units, strict=True)}
+    pixels = counted.pop("gates.maps")
+    few = sum(int((each < FEWEST).sum()) for name, each in zip(differences, units, strict=True) if name in counted)
+    assert head.startswith(f"{sum(counted.values()):,} numbers were compared")
+    assert f"about {0.05 * sum(counted.values()):,.0f} would where nothing differs" in head
+    assert head.endswith(
+        f"Not counted: {pixels:,} in maps" + (f" and {few} of fewer than 10 texts or other items." if few else ".")
+    )
     assert 0 < len(largest) <= 5
     far = []
     for sentence in largest:
-        assert re.search(r"in before and \S+ in after: a difference of \S+ \(\S+ to \S+; n \d+.*; (un)?paired.*\)\.$", sentence)
-        low, high = (float(number) for number in re.search(r"\((\S+) to (\S+); n", sentence).groups())  # type: ignore[union-attr]
-        assert low * high > 0
-        far.append(abs((low + high) / 2) / (high - low))
-    assert far == pytest.approx(sorted(far, reverse=True), rel=0.1)
+        told = re.search(
+            r"^(\S+) \((.*)\) is (\S+) in before and (\S+) in after: after minus before is (\S+) "
+            r"\((\S+) to (\S+); n \d+.*; (?:un)?paired.*\)\.$",
+            sentence,
+        )
+        assert told is not None, sentence
+        table, place, value, other, difference, low, high = told.groups()
+        assert value != other
+        assert float(low) * float(high) > 0
+        assert float(difference) == pytest.approx(
+            float(other) - float(value), abs=0.01 * max(abs(float(value)), abs(float(other)))
+        )
+        rows = differences._largest.of_tables
+        far.append(rows.loc[(rows["table"] == table) & (rows["place"] == place), "size"].item())
+    assert far == sorted(far, reverse=True)
     assert result.compare(result).findings[0].split("; ")[1].startswith("0 of their 95 % intervals")
     assert len(result.compare(result).findings) == 1
 
@@ -525,8 +568,10 @@ def test_a_result_does_not_differ_from_itself_and_what_has_nothing_in_common_is_
     assert same.report(tmp_path / "both.html").is_file()
     with pytest.raises(MeasureError, match="no table is in both results"):
         result.compare(cs.measure(pure, TWO, "attention_entropy"))
-    with pytest.raises(MeasureError, match="a result is compared with a result, not with str"):
-        result.compare("out")  # type: ignore[arg-type]
+    with pytest.raises(MeasureError, match="a result is compared with a result, not with int"):
+        result.compare(3)  # type: ignore[arg-type]
+    with pytest.raises(OutputError, match="no results can be read from nowhere: it holds no"):
+        result.compare("nowhere")
     with pytest.raises(MeasureError, match="are not two names"):
         result.compare(result, names="ab")
 

@@ -11,6 +11,8 @@ from conoscope.common.errors import MeasureError, one_of
 ALIKE = 0.65
 """How alike two names must be for one to be proposed for the other: `sin` and `sim` are, `doors` and `norms` are not."""
 INSTEAD = {"tokenizer": "give the model as (model, tokenizer)", "measure": "the name is measures", "map": "the name is maps"}
+RENAMED = {"lr": "learning_rate", "from_": "checkpoint"}
+"""What options of the command line are called in Python, where that is another name."""
 """What to type in place of keywords that resemble no option."""
 
 EXAMPLES = {"measure": "sim", "map": "attention"}
@@ -32,7 +34,10 @@ def with_keywords(verb: str, keywords: Mapping[str, Any], *given: Any) -> tuple[
     known = {field.name for options in given for field in fields(options)}
     for name in keywords:
         if name not in known:
-            advice = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
+            renamed = RENAMED.get(name) in known
+            advice = (
+                f"; the name is {RENAMED[name]}" if renamed else f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, known)
+            )
             raise MeasureError(f"{verb} has no option {name!r}{advice}; known: {one_of(known)}")
     return tuple(_replaced(options, keywords) for options in given)
 

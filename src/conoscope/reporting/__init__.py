@@ -9,6 +9,7 @@ from pathlib import Path
 
 from conoscope.common.errors import OutputError, one_of
 from conoscope.common.writing import write_text
+from conoscope.reporting.differing import differing
 from conoscope.reporting.findings import find
 from conoscope.reporting.gathering import JoinedTables, Source, gather
 from conoscope.reporting.page import page as written
@@ -30,7 +31,7 @@ def report(
     if not runs:
         raise OutputError("a report needs something to report on; give a folder written by conoscope measure -o")
     tables = JoinedTables(runs)
-    return _write(written(runs, tables, find(tables), title, progress), target)
+    return _write(written(runs, tables, find(tables), title, progress, differing(runs)), target)
 
 
 def _write(text: str, target: Path) -> Path:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from conoscope.common.errors import OutputError
 from conoscope.common.textfiles import is_there
+from conoscope.results.difference_files import RECORD
 
 EXPLAINED = "words.jsonl"
 """The file of explanations that the demonstration writes beside its tables."""
@@ -27,6 +28,10 @@ def parts_of(folder: Path) -> list[Path]:
         raise OutputError(f"the run in {folder} was stopped; give its command again, and it goes on, then report")
     if is_there(folder / "checkpoints" / "conoscope.json") and not is_there(folder / "training.json"):
         raise OutputError(f"the training in {folder} is not finished; give its command again, and it goes on")
+    if is_there(folder / RECORD):
+        raise OutputError(
+            f"{folder} holds differences; report the two folders that they are of, as in before=out-1/ after=out-2/"
+        )
     if is_there(folder / "config.json") or is_there(folder / "training.json"):
         raise OutputError(
             f"{folder} holds a model and no tables; measure it, as in conoscope measure {folder} CORPUS -o out/, then report out/"

@@ -15,7 +15,7 @@ from conoscope.figures.marks import RUN, shown
 from conoscope.figures.words import GRAMMAR, HUMAN
 from conoscope.reporting.facts import run_facts
 from conoscope.reporting.folders import parts_of
-from conoscope.results.result import stored_tables
+from conoscope.results.result import Result, stored_tables
 from conoscope.results.shown import Shown
 from conoscope.results.store import TableInfo, read_index, read_provenance
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 EXPLANATIONS = TableInfo("How much each word counts, by each map.", "words", 0)
 """What the table of explanations holds."""
+SUMS = "tally.json"
+"""A file that a folder of measured tables has and others do not."""
 GENERIC = ("model", "best", "final", "checkpoint")
 """Names of folders that tell nothing without the folder above."""
 
@@ -38,6 +40,8 @@ class Run:
     tables: Mapping[str, "pd.DataFrame"]
     index: Mapping[str, TableInfo] = field(default_factory=dict)
     """What the tables hold, as far as it is known."""
+    result: Result | None = None
+    """What was measured, with its sums, if it is that."""
 
 
 Source = Shown | str | Path
@@ -48,7 +52,7 @@ def gather(sources: Sequence[Source] | Mapping[str, Source]) -> list[Run]:
     """What each source holds, under a name of its own: the one that it is given, here or as `before=out/`, or one that tells
     the runs apart."""
     sources = [sources] if isinstance(sources, Shown) else sources
-    given = sources.items() if isinstance(sources, Mapping) else map(_given_name, sources)
+    given = sources.items() if isinstance(sources, Mapping) else map(given_name, sources)
     return _named([(name, _run(part)) for name, source in given for part in _parts(source)])
 
 
@@ -57,8 +61,9 @@ def _parts(source: Source) -> Sequence[Source]:
     return parts_of(Path(source)) if isinstance(source, str | Path) else [source]
 
 
-def _given_name(source: Source) -> tuple[str, Source]:
-    """`before=out/` is `out/` under the name `before`, where there is nothing at `before=out/` itself."""
+def given_name(source: Source) -> tuple[str, Source]:
+    """The name that a source is given, and the source: `before=out/` is `out/` under the name `before`, where there is nothing at
+    `before=out/` itself."""
     if isinstance(source, str) and not (is_there(Path(source)) or is_there(Path(source), folder=True)):
         name, equals, path = source.partition("=")
         if equals and "/" not in name:
@@ -123,7 +128,8 @@ def drawings_of(name: str, sources: Sequence[Source] | Mapping[str, Source]) -> 
 
 def _run(source: Source) -> Run:
     if not isinstance(source, str | Path):
-        return Run("", "", source.provenance, source.tables, source.index)
+        result = source if isinstance(source, Result) else None
+        return Run("", "", source.provenance, source.tables, source.index, result)
     where = Path(source)
     if is_there(where):
         frame = read_explanations(where)
@@ -131,7 +137,8 @@ def _run(source: Source) -> Run:
         of = {"model": {"name": models[0]}} if len(models) == 1 else {}
         return Run("", readable(str(where)), of, {"explanations": frame.drop(columns="model")}, {"explanations": EXPLANATIONS})
     provenance, tables = read_provenance(where), stored_tables(where)
-    return Run("", readable(str(where)), provenance, tables, read_index(where) or {})
+    result = Result.load(where) if is_there(where / SUMS) else None
+    return Run("", readable(str(where)), provenance, tables, read_index(where) or {}, result)
 
 
 def read_explanations(path: Path) -> "pd.DataFrame":

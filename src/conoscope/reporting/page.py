@@ -30,13 +30,19 @@ class Section:
 
 
 def page(
-    runs: Sequence[Run], tables: Tables, findings: Sequence[Finding], title: str | None = None, progress: bool = False
+    runs: Sequence[Run],
+    tables: Tables,
+    findings: Sequence[Finding],
+    title: str | None = None,
+    progress: bool = False,
+    differing: Html | None = None,
 ) -> str:
-    """The whole page, which needs no other file and asks nothing of the network."""
+    """The whole page, which needs no other file and asks nothing of the network. `differing`: what two runs differ by."""
     named, figures = title or title_of(runs), drawn(tables, progress)
     grouped = by_question(sheets(tables, runs))
     made = Section("making", "How it was made", joined((making(runs), _tables(grouped.get("", ()), "Other tables"))))
-    sections = [*_answers(figures, grouped), made]
+    apart = [] if differing is None else [Section("differences", "What differs between the two runs?", differing)]
+    sections = [*apart, *_answers(figures, grouped), made]
     main = tag(
         "main",
         opening(runs, findings, figures, named),

@@ -15,6 +15,7 @@ from conoscope.results.store import measured
 if TYPE_CHECKING:
     import pandas as pd
 
+    from conoscope.results.largest import Largest
     from conoscope.results.replicates import Replicates
     from conoscope.results.result import Result
 
@@ -31,16 +32,20 @@ the sd divided by the mean."""
 NOT_KEPT = "unpaired: the sums keep no values by text"
 OTHER_TEXTS = "unpaired: the texts differ"
 DIFFER = "runs differ in the vector of a text"
+RATED = ("size", "units")
+"""Columns by which the largest differences are chosen."""
 RENAMED = {"low": "from", "high": "to"}
 """Keys of tables whose names are those of the ends of an interval."""
 SHOWN = 8
-"""How many of the largest differences are shown."""
+"""How many tables the one-line form names."""
 
 
 class Differences(Tables):
     """The other result minus the one, as in after minus before: `differences["sim"]` has the columns value, other_value,
     difference (other_value minus value), low, high, n, other_n and interval, which says how low and high were made. `findings`
     tells a few of the largest in sentences.
+
+    `largest` is a table of those that are largest for their values and standard deviations, and `save(folder)` writes all tables.
 
     `paired`: of the same examples in both, or of groups of the same texts. `unpaired`: from both standard deviations, as of
     different texts; where both models agree text by text it is too wide. `none`: the value is not a mean of items. Only rows that
@@ -85,14 +90,44 @@ class Differences(Tables):
         one, other = (described(result.provenance) for result in self._both)
         return f"{DIFFER}: {one}, and {other}"
 
+    @property
+    def called(self) -> tuple[str, str]:
+        """What the one and the other are called in sentences."""
+        one, other = self.names or ("this", "the other")
+        return str(one), str(other)
+
+    @property
+    def direction(self) -> str:
+        """Which way differences are taken, as in `after minus before`."""
+        one, other = self.called
+        return printable(f"{other} minus {one}")
+
     @cached_property
     def findings(self) -> list[str]:
         """How many numbers were compared and how many of their intervals leave out 0; and the largest of these differences."""
-        from conoscope.results.largest import largest
+        from conoscope.results.largest import sentences
 
-        return largest(self)
+        return sentences(self._largest, self.called, self.vectors)
+
+    @property
+    def largest(self) -> "pd.DataFrame":
+        """The largest differences whose intervals leave out 0, at most three of a table: table, place, value, other_value,
+        difference, low, high, n, other_n, interval, and `size`: the difference divided by the largest of both values and the
+        standard deviation."""
+        return self._largest.listed
+
+    @cached_property
+    def _largest(self) -> "Largest":
+        from conoscope.results.largest import largest_of
+
+        return largest_of(self)
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
+        return self.rated(name).drop(columns=[*RATED])
+
+    def rated(self, name: str) -> "pd.DataFrame":
+        """A table with two more columns: `size`, the size of a difference for its values and standard deviation; and `units`, on
+        how many texts, groups of texts or other items its interval rests."""
         if name not in self.tables:
             raise NotMeasuredError(f"{name!r} is not compared{nearest(str(name), self.tables)}; compared: {one_of(self.tables)}")
         if name not in self._computed:
@@ -130,13 +165,19 @@ class Differences(Tables):
         written: Path = notebook().write_report(self._sources, path, title)
         return written
 
+    def save(self, folder: str | Path) -> Path:
+        """Write each table of differences as parquet and CSV, and differences.json: both runs, the direction and the findings."""
+        from conoscope.results.difference_files import save_differences
+
+        return save_differences(self, folder)
+
     def __repr__(self) -> str:
         """Both runs and the tables that are compared, in one line."""
         one, other = (measured(result.provenance) for result in self._both)
-        first, second = self.names or ("this", "other")
+        first, second = self.called
         note = "" if self.vectors is None else f"; {self.vectors}"
         tables = f"{len(self)} tables, {', '.join(self.tables[:SHOWN])}"
-        return printable(f"<Differences {second} minus {first}; {first}: {one}; {second}: {other}; {tables}{note}>")
+        return printable(f"<Differences {self.direction}; {first}: {one}; {second}: {other}; {tables}{note}>")
 
     def _repr_html_(self) -> str:
         """The HTML that a notebook shows."""
@@ -156,7 +197,8 @@ class Differences(Tables):
     def _with_intervals(self, name: str) -> "pd.DataFrame":
         both = _merged(self.one[name], self.other[name])
         columns = [*_keys(both), "value", "other_value", "difference", "low", "high", "n", "other_n", "interval"]
-        found = unpaired(both, NOT_KEPT if self.same_texts else OTHER_TEXTS, name.partition(":")[0] not in NO_MEANS)
+        of_items = name.partition(":")[0] not in NO_MEANS
+        found = unpaired(both, NOT_KEPT if self.same_texts else OTHER_TEXTS, of_items)
         if self.same_texts:
             one, other = (_items_of(result, name) for result in self._both)
             if one is not None and other is not None:
@@ -164,7 +206,18 @@ class Differences(Tables):
             first, second = (_replicates(result, name) for result in self._both)
             if first is not None and second is not None:
                 found = by_groups(found, first, second)
-        return found[columns]
+        return found.assign(size=_sizes(found, of_items))[[*columns, *RATED]]
+
+
+def _sizes(both: "pd.DataFrame", of_items: bool) -> "pd.Series[float]":
+    """Each difference divided by the largest of both values and the standard deviation (the root of the mean of both variances),
+    if that is of the items: a difference in a spread of almost nothing is no large one, nor is one beside 0 in a large spread."""
+    size: pd.Series[float] = both["difference"].abs()
+    scale = both[["value", "other_value"]].astype(float).abs().max(axis=1)
+    if of_items:
+        spread = ((both["sd"].astype(float) ** 2 + both["sd_other"].astype(float) ** 2) / 2) ** 0.5
+        scale = scale.combine(spread, max).where(spread.notna(), scale)
+    return (size / scale).where(scale > 0)
 
 
 def _items_of(result: "Result", name: str) -> "pd.DataFrame | None":

@@ -19,7 +19,7 @@ ONE_GROUP = "unpaired: its texts are in one group"
 
 def unpaired(both: "pd.DataFrame", why: str, of_items: bool) -> "pd.DataFrame":
     """Welch's intervals, from both standard deviations; none where a value is not a mean. `of_items`: whether they are those of
-    the items of which the value is the mean."""
+    the items of which the value is the mean. `units`: on how many items an interval rests, the fewer of the two."""
     from scipy.stats import t
 
     with np.errstate(all="ignore"):
@@ -35,6 +35,7 @@ def unpaired(both: "pd.DataFrame", why: str, of_items: bool) -> "pd.DataFrame":
         low=np.where(known, both["difference"] - half, np.nan),
         high=np.where(known, both["difference"] + half, np.nan),
         interval=np.where(known, why, NO_MEAN),
+        units=both[["n", "other_n"]].astype(float).min(axis=1),
     )
 
 
@@ -61,7 +62,8 @@ def by_items(both: "pd.DataFrame", one: "pd.DataFrame", other: "pd.DataFrame") -
     count = found["common"].where(same & whole & (found["common"] > 1).to_numpy())
     half = t.ppf(LEVEL, count - 1) * found["spread"] / np.sqrt(count)
     why = np.where(there & found["low"].notna(), np.where(same, SOME_ITEMS, OTHER_ITEMS), found["interval"])
-    return _with(both, half.to_numpy(), [f"paired, {number:.0f} {what}s" for number in count.fillna(0)], why)
+    named = [f"paired, {number:.0f} {what}s" for number in count.fillna(0)]
+    return _with(both, half.to_numpy(), count.to_numpy(), named, why)
 
 
 def by_groups(both: "pd.DataFrame", one: "Replicates", other: "Replicates") -> "pd.DataFrame":
@@ -83,7 +85,8 @@ def by_groups(both: "pd.DataFrame", one: "Replicates", other: "Replicates") -> "
     of_row = (left_out[0] > 0) | (left_out[1] > 0)
     half, groups = half_width(without, of_row & there[:, None]), of_row.sum(-1)
     why = np.where(there & both["low"].notna().to_numpy(), ONE_GROUP, both["interval"])
-    return _with(both, half, [f"paired, {number} groups of texts" for number in groups], why)
+    both = both.assign(units=np.where(there, groups, both["units"]))
+    return _with(both, half, groups.astype(float), [f"paired, {number} groups of texts" for number in groups], why)
 
 
 def half_width(without: Float[np.ndarray, "rows groups"], of_row: Bool[np.ndarray, "rows groups"]) -> Float[np.ndarray, " rows"]:
@@ -100,12 +103,17 @@ def half_width(without: Float[np.ndarray, "rows groups"], of_row: Bool[np.ndarra
 
 
 def _with(
-    both: "pd.DataFrame", half: Float[np.ndarray, " rows"], named: list[str], why: Shaped[np.ndarray, " rows"]
+    both: "pd.DataFrame",
+    half: Float[np.ndarray, " rows"],
+    units: Float[np.ndarray, " rows"],
+    named: list[str],
+    why: Shaped[np.ndarray, " rows"],
 ) -> "pd.DataFrame":
-    """The same with intervals of these half-widths where they are known."""
+    """The same with intervals of these half-widths where they are known, and on how many units each rests."""
     known = np.isfinite(half)
     return both.assign(
         low=np.where(known, both["difference"] - half, both["low"]),
         high=np.where(known, both["difference"] + half, both["high"]),
         interval=np.where(known, named, why),
+        units=np.where(known, units, both["units"]),
     )

@@ -78,15 +78,16 @@ class Result(Shown):
         found: list[str] = notebook().findings_of(self.tables, self.provenance)
         return found
 
-    def compare(self, other: "Result", names: Sequence[str] | None = None) -> "Differences":
+    def compare(self, other: "Result | str | Path", names: Sequence[str] | None = None) -> "Differences":
         """The other result minus this one, as in before.compare(after): number by number, with 95 % intervals, paired where both
         read the same texts and the value is a mean over them.
 
-        `names`: what this one and the other are called in figures and reports, as in ("before", "after").
+        `other`: a result, or the folder of a saved one. `names`: what this one and the other are called in sentences, figures and
+        reports, as in ("before", "after").
         """
         from conoscope.results.differences import Differences
 
-        return Differences(self, other, names)
+        return Differences(self, Result.load(other) if isinstance(other, str | Path) else other, names)
 
     def __add__(self, other: "Result") -> "Result":
         # Check provenance first: sums of different models need not have the same shape.

@@ -92,13 +92,14 @@ def write_tables(
     """
     (folder / INDEX).unlink(missing_ok=True)
     for name, frame in tables.items():
-        _write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance, {"name": name, **asdict(index[name])})
+        write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance, {"name": name, **asdict(index[name])})
         write_text(folder / f"{stem_of(name)}.csv", frame.to_csv(index=False, lineterminator="\n"))
     listed = {name: asdict(index[name]) for name in tables}
     write_text(folder / INDEX, json.dumps(listed, indent=1, ensure_ascii=False) + "\n")
 
 
-def _write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+def write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any], info: Mapping[str, Any]) -> None:
+    """Write a table as parquet, with provenance and description as metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -24,11 +24,14 @@ from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.training.scores import macro_f1, mean_f1
 
 RESAMPLES = 2000
+DIFFERENCE = "accuracy of model minus accuracy of other"
+"""Which way the differences of a comparison are taken."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tables of each model's scores and of the difference between every two, with 95 % intervals from the same resamples.
+    """Tables of each model's scores and of the difference between every two (`model` minus `other`), with 95 % intervals from the
+    same resamples.
 
     `notes`: remarks on how the models read their texts.
     """
@@ -52,7 +55,7 @@ class Comparison:
     def __str__(self) -> str:
         blocks = [self.scores.round(4).to_string(index=False)]
         if len(self.pairs):
-            blocks.append(self.pairs.round(4).to_string(index=False))
+            blocks.append(f"difference: {DIFFERENCE}\n{self.pairs.round(4).to_string(index=False)}")
         return "\n\n".join(blocks)
 
 
@@ -89,6 +92,8 @@ def compare(models: ModelSource | Sequence[ModelSource], *others: ModelSource | 
     if not corpus.labels:
         raise CorpusError(f"{corpus} has no labels to compare models by; name the column with --label")
     loaded = [load_model(model, device=device) for model in models]
+    for model in loaded:
+        _refuse_without_classes(model)
     by_model = [predictions(model, corpus, batch_size, progress) for model in loaded]
     true = by_model[0][1]
     names = [readable(model.name) for model in loaded]
@@ -115,8 +120,7 @@ def predictions(
     model: LoadedModel, corpus: Corpus, batch_size: int = 64, progress: bool = False
 ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
     """The predicted and the true label of every labelled example, as indices of the corpus's labels."""
-    if not model.labels:
-        raise ModelError(f"{model.name} is no classifier; give a model that was trained on labels")
+    _refuse_without_classes(model)
     numbers = {number: corpus.labels.index(label) for label, number in model.label_numbers(corpus).items()}
     examples = [example for example in corpus if example.label is not None]
     if not examples:
@@ -131,6 +135,15 @@ def predictions(
             true[places] = [numbers[number] for number in batch.label.tolist()]
             bar.advance(len(places))
     return predicted, true
+
+
+def _refuse_without_classes(model: LoadedModel) -> None:
+    """Raise ModelError for a model without classes, with what to type to see what fine-tuning changed."""
+    if not model.labels:
+        raise ModelError(
+            f"{model.name} is no classifier; give a model that was trained on labels; or, before and after fine-tuning, measure "
+            "each (conoscope measure MODEL CORPUS -o before/, and after/) and type conoscope compare before/ after/"
+        )
 
 
 def mcnemar(one: Bool[np.ndarray, " n"], other: Bool[np.ndarray, " n"]) -> float:

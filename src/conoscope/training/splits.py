@@ -2,11 +2,27 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from conoscope.common.bounds import POSITIVE, check
 from conoscope.common.errors import CorpusError, one_of
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of, splits_of
 from conoscope.corpora.cutting import in_two
+
+
+@dataclass(frozen=True)
+class Part:
+    """How many texts of each split are used: the first `limit`, or all."""
+
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        check(self, limit=POSITIVE)
+
+    def of(self, splits: Mapping[str, Corpus]) -> dict[str, Corpus]:
+        """The first texts of each split."""
+        return {name: split.first(self.limit) for name, split in splits.items()}
 
 
 def splits_to_train(given: Mapping[str, Texts] | Texts, columns: Columns, seed: int, held_out: Texts | None) -> dict[str, Corpus]:

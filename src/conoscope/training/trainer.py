@@ -48,7 +48,7 @@ from conoscope.training.recorded_steps import MULTIPLE, can_be_recorded
 from conoscope.training.resuming import identity, last_checkpoint, of_data, same_run
 from conoscope.training.scores import accuracy, macro_f1, per_class
 from conoscope.training.settings import SAMPLING, Training
-from conoscope.training.splits import splits_to_train
+from conoscope.training.splits import Part, splits_to_train
 
 __all__ = ["Trained", "Training", "train"]
 
@@ -78,14 +78,15 @@ def train(
     """Train on the split train, stop early by the split validation, score all other splits, and write the model to `out`.
 
     `splits`: corpora by split; or the name of a corpus, a file, a folder of splits or texts in any form, where a tenth is set
-    aside by hash if there is no `validation`. Keywords are the fields of Training, and text, label, pair and rationale.
+    aside by hash if there is no `validation`. Keywords are the fields of Training, text, label, pair and rationale, and limit, to
+    take only the first texts of each split.
     `callbacks`: more callbacks for the Trainer. `memo`: shared with other trainings on the same corpora, to save time.
 
     >>> train("bistro", "runs/pure", epochs=5, layers=2)
     >>> train({"train": load_corpus("bistro:train"), "validation": load_corpus("bistro:validation")}, "runs/pure")
     """
-    chosen, columns = with_keywords("train", keywords, options_from(Training, settings), Columns())
-    corpora = splits_to_train(splits, columns, chosen.seed, validation)
+    chosen, columns, part = with_keywords("train", keywords, options_from(Training, settings), Columns(), Part())
+    corpora = part.of(splits_to_train(splits, columns, chosen.seed, validation))
     if missing := [name for name in ("train", "validation") if name not in corpora]:
         raise CorpusError(f"no split {missing[0]!r} to train with; give one to train on and one, validation, to stop by")
     learned = corpora["train"]
