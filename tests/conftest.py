@@ -35,7 +35,7 @@ logging.disable_progress_bar()
 
 
 SHAPES = (
-    *("capture", "classes", "directionality", "geometry", "heads", "laws", "measures", "mixed_in", "mixing"),
+    *("attribution", "capture", "classes", "directionality", "geometry", "heads", "laws", "measures", "mixed_in", "mixing"),
     *("pairing", "statistics", "stream"),
 )
 """The test files of contracts: `make test-all` runs them with shapes and types checked at every call."""

@@ -64,6 +64,16 @@ def every_table(model: LoadedModel) -> dict[str, pd.DataFrame]:
               "flipped": share * (way == "class"), "low": 0.0, "high": 1.0, "probability": share, "n": 9, "judged": layer < 3}
              for layer in (1, 2, 3) for way in ("class", "random", "shuffled", "length") for share in (0.0, 0.5, 1.0)]
         ),
+        "attribution": pd.DataFrame(
+            [{"part": part, "site": site, "layer": layer, "head": head, "value": 0.3 * (layer or 1) - 0.5 * (head or 0),
+              "share": 0.1, "sd": 0.2, "size": 0.4}
+             for part, site, layer, head in (
+                 ("words", "embeddings", 0, None), ("bias", "classifier", None, None), ("remainder", "all", None, None),
+                 *(("head", "context", layer, head) for layer in (1, 2, 3) for head in (1, 2)),
+                 *(("forward", "forward", layer, None) for layer in (1, 2, 3)),
+             )]
+        ),
+        "attribution.words": words.assign(value=[0.5, -0.2], predicted="negative", part="heads"),
         "plausibility": judged.assign(metric="auroc"),
         "faithfulness": judged.assign(metric="sufficiency"),
         "explanations": maps,

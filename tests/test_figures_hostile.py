@@ -30,7 +30,7 @@ NAMES = {
 TOLD = {"class": "class", "gold": "class", "predicted": "class", "other_class": "class", "kind": "kind", "example": "example"}
 """Columns whose texts are a user's, and those that share their names."""
 STUDIED = ("study.published", "study.cones", "study.claims")
-WRITTEN = ("plausibility", "faithfulness", "explanations")
+WRITTEN = ("plausibility", "faithfulness", "explanations", "attribution.words")
 """Tables whose maps and words are a user's too."""
 
 

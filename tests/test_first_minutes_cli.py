@@ -442,6 +442,7 @@ TABLES = {
     "explain": "explain runs/a words.csv",
     "plausibility": "plausibility runs/a words.csv --rationale why --map attention --resamples 9",
     "ablate": "ablate runs/a words.csv --resamples 9",
+    "attribute": "attribute runs/a words.csv",
     "patch": "patch runs/a bistro-pairs:test --resamples 9",
     "steer": "steer runs/a bistro:test --limit 9 --resamples 9",
     "faithfulness": "faithfulness runs/a words.csv --map attention --resamples 9",

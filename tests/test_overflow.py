@@ -27,6 +27,7 @@ from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.capture.recorder import Capture
 from conoscope.capture.trial_batches import random_batch
 from conoscope.causes.ablation import ablate
+from conoscope.causes.attribution import attribute
 from conoscope.causes.steer import steer
 from conoscope.common.errors import OverflowedError
 from conoscope.corpora import Corpus, Example
@@ -156,6 +157,7 @@ RUNNERS: dict[str, Callable[[LoadedModel], object]] = {
     "plausibility": lambda model: plausibility(model, MARKED, ["gradient"], judging=Judging(resamples=2)),
     "steer": lambda model: steer(model, TEXTS, directions=GIVEN, resamples=0),
     "ablate": lambda model: ablate(model, TEXTS, resamples=2),
+    "attribute": lambda model: attribute(model, TEXTS),
     "faithfulness": lambda model: faithfulness(model, TEXTS, ["random"], erasing=Erasing(resamples=2)),
 }
 """All who run texts through a model; those without weights of attention run it as transformers does."""

@@ -32,6 +32,7 @@ NAMES = [
     *(
         "Training",
         "ablate",
+        "attribute",
         "compare",
         "explain",
         "faithfulness",

@@ -116,6 +116,11 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
             [model, texts, "--how", NAME],
             [model, texts, "--measured", folder / NAME],
         ],
+        "attribute": [
+            [model, texts, "-o", folder / f"attributed-{NAME}"],
+            [model, texts, "--texts", NAME],
+            [NAME, texts],
+        ],
         "patch": [
             [model, "--from", f"the {NAME} was good", "--to", f"the {NAME} was bad", "-o", folder / f"patched-{NAME}"],
             [model, "--from", NAME, "--to", f"{NAME} {NAME}"],

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conoscope.capture.recorder import Capture, traces_of, verify
     from conoscope.capture.text_trace import trace
     from conoscope.causes.ablation import ablate
+    from conoscope.causes.attribution import attribute
     from conoscope.causes.patch import patch
     from conoscope.causes.steer import steer
     from conoscope.common.errors import ConoscopeError
@@ -44,6 +45,7 @@ _HOME = {
     "Result": "results.result",
     "Tally": "measures.tally",
     "ablate": "causes.ablation",
+    "attribute": "causes.attribution",
     "patch": "causes.patch",
     "steer": "causes.steer",
     "compare": "training.comparison",
@@ -65,6 +67,7 @@ __all__ = [
     "Tally",
     "Training",
     "ablate",
+    "attribute",
     "compare",
     "explain",
     "faithfulness",

@@ -2,6 +2,7 @@
 
 from conoscope.commands import (
     ablate,
+    attribute,
     compare,
     completion,
     corpus,
@@ -24,7 +25,7 @@ from conoscope.commands import list as listing
 from conoscope.commands.base import Command
 
 ORDER = (
-    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, patch, steer, compare, report, figure, gates,
-    corpus, fetch, reproduce, listing, completion,
+    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, attribute, patch, steer, compare, report, figure,
+    gates, corpus, fetch, reproduce, listing, completion,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in ORDER}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PLACES = {"differing": "differing tokens", "classifying": "classifying token", "other": "each other token"}
 """Kinds of places in words, in that order."""
-PANEL, HIGH = 260, 220
+PANEL, HIGH = 230, 220
 CELL, MOST = 22, 24
 """How high a row of tokens is, and how many rows are drawn."""
 

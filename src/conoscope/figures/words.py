@@ -24,35 +24,38 @@ MARKED, WHITE = "#8fd0bb", "#ffffff"
 """Behind what is marked, the palette's green made light enough for dark text, and behind what is not."""
 LIGHT = {True: ([-1, 1], [0.22, 0.78]), False: ([0, 1], [0.5, 0.78])}
 """With signs and without: the domain of the scores, and the part of the colours that is light enough for dark text."""
+MARKS = {
+    "score": "The darker a word's orange, the higher its score, as a part of the largest of that map in that text.",
+    "against": "Blue words speak against the predicted class.",
+    HUMAN: "Green is what people marked.",
+    GRAMMAR: "Green is what decides the class by the grammar that the corpus was made with.",
+    "unscored": "Words in faint letters have no score.",
+}
+"""A sentence for each mark of coloured words."""
 
 
 def _narrow(tables: Tables) -> Chart | None:
     """The same for narrow pages: shorter lines."""
-    return _words(tables, NARROW)
+    return coloured(tables, NARROW)
 
 
 @figure(
     "explanations",
     question="words",
     narrow=_narrow,
-    marks={
-        "score": "The darker a word's orange, the higher its score, as a part of the largest of that map in that text.",
-        "against": "Blue words speak against the predicted class.",
-        HUMAN: "Green is what people marked.",
-        GRAMMAR: "Green is what decides the class by the grammar that the corpus was made with.",
-        "unscored": "Words in faint letters have no score.",
-    },
+    marks=MARKS,
 )
 def words(tables: Tables) -> Chart | None:
     """Words of the first texts, coloured by their scores.
 
     Each text is there once for each map. Look along one text: maps that agree colour the same words.
     """
-    return _words(tables)
+    return coloured(tables)
 
 
-def _words(tables: Tables, columns: int | None = None) -> Chart | None:
-    """The texts, in so many columns with the names beside them; in lines of their own length where none are given."""
+def coloured(tables: Tables, columns: int | None = None) -> Chart | None:
+    """The texts of the table `explanations`, in so many columns with the names beside them; in lines of their own length where
+    none are given."""
     frame = _explanations(tables)
     gutter = min(NAME, 2 + max((columns_of(_called(name)) for name in frame["map"].unique()), default=0))
     page = Page(gutter, columns - gutter - 1 if columns else LINE)
