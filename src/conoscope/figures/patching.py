@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PLACES = {"differing": "differing tokens", "classifying": "classifying token", "other": "each other token"}
 """Kinds of places in words, in that order."""
-PANEL, HIGH = 230, 220
+PANEL, HIGH = 260, 220
 CELL, MOST = 22, 24
 """How high a row of tokens is, and how many rows are drawn."""
 
@@ -39,7 +39,7 @@ def patch(tables: Tables) -> Chart | None:
     frame = frame[(frame["what"] == "flipped") & frame["tokens"].isin(list(PLACES)) & whole]
     if frame.empty:
         return None
-    frame = renamed(frame, runs_shown(tables, frame), "run").assign(line=frame["tokens"].map(PLACES))
+    frame = renamed(frame, runs_shown(tables, frame, PANEL // 7), "run").assign(line=frame["tokens"].map(PLACES))
     names = [name for name in PLACES.values() if name in set(frame["line"])]
     colour, shape = told_apart("line", names, list(PLACES.values()), **below(names))
     drawn = frame[["run", "line", "layer", "value", "low", "high", "n"]].astype({"layer": int})
