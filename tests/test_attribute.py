@@ -188,7 +188,7 @@ def test_merged_shards_are_the_whole(handmade: LoadedModel, effects: Any, shards
     for name in effects:
         merged = pd.read_parquet(tmp_path / "whole" / f"{name}.parquet")
         pd.testing.assert_frame_equal(merged, effects[name], rtol=1e-7, atol=1e-10, check_dtype=False)
-    provenance = json.loads((tmp_path / "whole" / "provenance.json").read_text())
+    provenance = json.loads((tmp_path / "whole" / "provenance.json").read_text(encoding="utf-8"))
     assert provenance["seen"] == {"examples": 40, "truncated": 0}
 
 
@@ -254,9 +254,9 @@ def test_bad_input_is_refused_in_one_line(
 ) -> None:
     assert "is no classifier, and attribution is of a class" in refusal(capsys, "attribute", minilm_folder, "bistro:test")
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("x")
+    (tmp_path / "out" / "mine.txt").write_text("x", encoding="utf-8")
     assert "holds files that are not" in refusal(capsys, "attribute", model, "bistro:test", "-o", tmp_path / "out")
-    (tmp_path / "empty.csv").write_text("text\n")
+    (tmp_path / "empty.csv").write_text("text\n", encoding="utf-8")
     assert "empty.csv" in refusal(capsys, "attribute", model, tmp_path / "empty.csv")
     with pytest.raises(MeasureError, match=r"^attribute has no option 'text_count'"):
         cs.attribute(model, "bistro:test", text_count=3)

@@ -101,7 +101,7 @@ def test_what_is_made_here_and_what_is_unknown(tmp_path: Path) -> None:
 
 
 def test_every_corpus_is_fetched_made_or_asked_for() -> None:
-    assert {*DOWNLOADS, *BY_HAND, "bistro", "bistro-stars", "bistro-topics"} == {*CORPORA, "glove"}
+    assert {*DOWNLOADS, *BY_HAND, "bistro", "bistro-pairs", "bistro-stars", "bistro-topics"} == {*CORPORA, "glove"}
     for download in (d for found in DOWNLOADS.values() for d in found):
         assert download.url.startswith("https://")
         assert len(download.sha256) == 64

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from conoscope.common.errors import OutputError
+from conoscope.common.writing import atomic
 
 WHAT = ("logit_predicted", "probability_predicted", "changed", "accuracy", "logit_true", "probability_true")
 """What is watched: the logit and the probability of the class that the plain model predicts, whether another class is predicted,
@@ -41,7 +42,9 @@ class Outcomes:
         """Write the arrays to one file."""
         from safetensors.numpy import save_file
 
-        save_file({f.name: np.ascontiguousarray(getattr(self, f.name)) for f in fields(self)}, path)
+        arrays = {f.name: np.ascontiguousarray(getattr(self, f.name)) for f in fields(self)}
+        with atomic(path) as beside:
+            save_file(arrays, beside)
 
     @classmethod
     def load(cls, path: Path) -> "Outcomes":
