@@ -71,7 +71,7 @@ def test_maps_few_items_and_controls_are_not_counted_and_the_first_two_are_told(
     (head, _) = sentences(found, ("before", "after"), None)
     assert head == (
         "1 numbers were compared, many of them related; 1 of their 95 % intervals leave out 0, and about 0 would where nothing "
-        "differs: no interval is widened for their number. Not counted: 3 in maps and 1 of fewer than 10 texts or other items."
+        "differs: no interval is widened for their number. Not counted: 3 in maps, 1 of fewer than 10 texts or other items."
     )
 
 

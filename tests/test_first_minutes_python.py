@@ -528,13 +528,18 @@ def test_the_largest_differences_are_told_with_how_many_were_compared(result: cs
     frames = [frame[frame["control"] == "none"] if "control" in frame else frame for frame in frames]
     frames = [frame.dropna(subset=["difference", "low", "high"]) for frame in frames]
     units = [differences.rated(name).loc[frame.index, "units"] for name, frame in zip(differences, frames, strict=True)]
-    counted = {name: int((each >= FEWEST).sum()) for name, each in zip(differences, units, strict=True)}
-    pixels = counted.pop("gates.maps")
-    few = sum(int((each < FEWEST).sum()) for name, each in zip(differences, units, strict=True) if name in counted)
-    assert head.startswith(f"{sum(counted.values()):,} numbers were compared")
-    assert f"about {0.05 * sum(counted.values()):,.0f} would where nothing differs" in head
+    wide = [frame["low"] < frame["high"] for frame in frames]
+    pixels = len(frames[list(differences).index("gates.maps")])
+    others = [(each, has) for name, each, has in zip(differences, units, wide, strict=True) if name != "gates.maps"]
+    counted = sum(int(((each >= FEWEST) & has).sum()) for each, has in others)
+    few = sum(int((each < FEWEST).sum()) for each, _ in others)
+    alike = sum(int(((each >= FEWEST) & ~has).sum()) for each, has in others)
+    assert head.startswith(f"{counted:,} numbers were compared")
+    assert f"about {0.05 * counted:,.0f} would where nothing differs" in head
+    assert min(few, alike) > 0
     assert head.endswith(
-        f"Not counted: {pixels:,} in maps" + (f" and {few} of fewer than 10 texts or other items." if few else ".")
+        f"Not counted: {pixels:,} in maps, {few} of fewer than 10 texts or other items, "
+        f"{alike} that differ by the same, or not at all, in all texts."
     )
     assert 0 < len(largest) <= 5
     far = []

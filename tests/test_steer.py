@@ -137,11 +137,11 @@ def test_the_one_direction_that_decides_flips_the_answer_at_the_known_angle() ->
         assert whole(effects, "share", layer)[1] == 1
         for control in ("random", "shuffled", "length"):
             assert whole(effects, "angle", layer, control)[35] <= 0.2
-        assert (whole(effects, "share", layer, "length") == 0).all()  # a norm comes after it
+        assert (whole(effects, "share", layer, "length") == 0).all()  # what decides is as long beside the rest
     table = effects["steering"]
     judged = table[table["from"].isna()].groupby(["layer", "direction"])["judged"].all()
     for layer in (0, 1, 2):
-        assert judged[layer].to_dict() == {"class": True, "random": True, "shuffled": True, "length": False}
+        assert judged[layer].to_dict() == {"class": True, "random": True, "shuffled": True, "length": True}
     assert not judged[3].any()  # after the last norm the classifier is linear
     assert set(table["from"].dropna()) == {"a", "b"}
     assert (table.groupby(["layer", "direction", "by", "from"])["n"].first() == 15).all()
@@ -158,7 +158,26 @@ def test_at_the_last_layer_a_tanh_is_no_linear_head_and_pure_attention_has_one(t
             assert rule_of(editor, kept, layers, step).linear == linear
             for layer in range(layers):
                 rule = rule_of(editor, kept, layer, step)
-                assert (rule.linear, rule.normalised) == (False, True)
+                assert not rule.linear
+                x = read_at(kept.vectors["hidden", layer], kept.batch).double()
+                longer = [editor.rerun(kept, [[at_token(layer, by * x, kept)]])[0] for by in (1.2, 2.4)]
+                same = all(torch.allclose(answer, kept.answer, rtol=1e-3, atol=1e-3) for answer in longer)
+                assert rule.normalised == same
+                assert not (model is trained and layer > 0 and same), "attention and the residual see the length"
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_length_is_normalised_away_where_only_a_norm_reads_it(idle: bool) -> None:
+    model, corpus = directed(), of_words(range(20), "some")
+    with torch.no_grad():
+        for layer in model.module.model.layers if idle else ():
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    with Editor(model.module) as editor:
+        kept = editor.keep(model.batcher(corpus).batch(list(corpus)), ("hidden",))
+        step = torch.nn.functional.normalize(torch.randn(kept.vectors["hidden", 1].shape[-1]).double(), dim=0)
+        for layer in (0, 1):
+            assert rule_of(editor, kept, layer, step).normalised is idle
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "llama"])
@@ -349,7 +368,8 @@ def test_the_figure_draws_the_rows_that_are_judged(trained: LoadedModel) -> None
     drawn = effects.plot("steering").to_dict()
     rows = next(iter(drawn["datasets"].values()))
     assert {row["panel"] for row in rows} == {"layer 1"}
-    assert {row["line"] for row in rows} == {"towards the class", "random direction", "shuffled labels"}
+    lines = {"towards the class", "random direction", "shuffled labels", "lengthened by as much"}
+    assert {row["line"] for row in rows} == lines
     shown = {round(row["share"], 2): row["flipped"] for row in rows if row["line"] == "towards the class"}
     assert shown == pytest.approx(whole(effects, "share", 1).to_dict(), rel=1e-4)
     assert "Layer 2 is left out, as the outcome is known before." in drawn["usermeta"]["notes"]

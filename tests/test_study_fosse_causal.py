@@ -12,7 +12,10 @@ from conoscope.studies.published.fosse_causal import MODELS, STUDY, _read
 SHARES = {"class": 0.6, "random": 0.2, "shuffled": 0.2, "length": 0.0}
 
 
-def rows_of(shares: dict[str, float], slope: float = 0.1, layers: tuple[int, ...] = (1, 2)) -> pd.DataFrame:
+def rows_of(
+    shares: dict[str, float], slope: float = 0.1, layers: tuple[int, ...] = (1, 2), whole: float | None = None
+) -> pd.DataFrame:
+    """`slope`: by how much more answers follow the class in each layer; `whole`: with a random direction all the way."""
     rows: list[dict[str, Any]] = []
     for model in MODELS:
         for seed in range(4):
@@ -20,16 +23,18 @@ def rows_of(shares: dict[str, float], slope: float = 0.1, layers: tuple[int, ...
             rows.append({**here, "quantity": "accuracy", "value": 0.9})
             for layer in layers:
                 for way, share in shares.items():
-                    value = share + 0.002 * (seed % 3) + slope * (layer - 1)
+                    value = share + (0.002 * (seed % 3) + slope * (layer - 1) if way == "class" else 0)
                     name = "share.length.known" if way == "length" else f"share.{way}"
-                    rows += [{**here, "quantity": name, "layer": layer, "far": far, "value": value} for far in (0.5, 1.0)]
+                    of = {**here, "quantity": name, "layer": layer}
+                    far = whole if way == "random" and whole is not None else value
+                    rows += [{**of, "far": 0.5, "value": value}, {**of, "far": 1.0, "value": far}]
             known = {**here, "quantity": "share.class.known", "layer": 3, "value": 1.0}
             rows += [{**known, "far": far} for far in (0.5, 1.0)]
     return pd.DataFrame(rows)
 
 
-def verdicts(slope: float = 0.1, layers: tuple[int, ...] = (1, 2), **changed: float) -> dict[str, str]:
-    rows = rows_of({**SHARES, **changed}, slope, layers)
+def verdicts(slope: float = 0.1, whole: float | None = None, **changed: float) -> dict[str, str]:
+    rows = rows_of({**SHARES, **changed}, slope, whole=whole)
     return {claim.name: judged(claim, rows).answer for claim in STUDY.claims}
 
 
@@ -41,9 +46,9 @@ def test_every_claim_holds_on_rows_that_say_so() -> None:
 @pytest.mark.parametrize(
     ("claims", "changed"),
     [
-        (["follows"], {"random": 0.7}),
-        (["labels"], {"shuffled": 0.7}),
-        (["arrives"], {"class": 0.3}),
+        (["follows"], {"random": 0.8, "whole": 0.1}),
+        (["labels"], {"shuffled": 0.8}),
+        (["arrives"], {"whole": 0.9}),
         (["deeper"], {"slope": -0.05}),
     ],
 )

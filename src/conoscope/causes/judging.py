@@ -16,6 +16,10 @@ NEAR = 0.05
 """Relative differences below this are none: a rule that holds leaves rounding, one that does not leaves a third or more."""
 
 
+LONGEST, SAME = 3.0, 1e-3
+"""A vector this many times as long has logits that differ by no more than this, relatively, if its length is normalised away."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """What is known of a layer: whether logits are `linear` in the vector that is turned, which makes its direction the class by
@@ -34,17 +38,15 @@ def at_token(layer: int, new: Float[Tensor, "b d"], kept: Kept) -> Edit:
 def rule_of(editor: Editor, kept: Kept, layer: int, towards: Float[Tensor, " d"]) -> Rule:
     """What holds for a layer, tried on some texts.
 
-    Linear: a hundred times as long a step moves logits a hundred times as far, on both sides. Normalised: a vector a hundred
-    times as long as that of any layer, and one twice as long as this, have the same answer.
+    Linear: a hundred times as long a step moves logits a hundred times as far, on both sides. Normalised: the vector has the same
+    answer when it is as long as turning by 180 degrees would make it at the most.
     """
     x = read_at(kept.vectors["hidden", layer], kept.batch).double()
     step = towards * torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    lengths = [torch.linalg.vector_norm(read_at(y, kept.batch).double(), dim=-1) for y in kept.vectors.values()]
-    long = FAR * torch.stack(lengths).amax(0)[:, None] * torch.nn.functional.normalize(x, dim=-1)
-    new = [x + step, x + FAR * step, x - FAR * step, long, 2 * long]
-    near, far, back, once, twice = (editor.rerun(kept, [[at_token(layer, each, kept)]])[0].double() for each in new)
+    new = [x + step, x + FAR * step, x - FAR * step, LONGEST * x]
+    near, far, back, long = (editor.rerun(kept, [[at_token(layer, each, kept)]])[0].double() for each in new)
     plain = kept.answer.double()
     slope = FAR * (near - plain)
     off = torch.stack((far - plain - slope, back - plain + slope)).abs().amax()
     linear = bool(off <= NEAR * slope.abs().amax()) and bool(slope.abs().amax() > 0)
-    return Rule(linear, bool((twice - once).abs().amax() <= NEAR * once.abs().amax()))
+    return Rule(linear, bool((long - plain).abs().amax() <= SAME * plain.abs().amax()))

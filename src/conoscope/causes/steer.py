@@ -63,7 +63,7 @@ class Steering:
     def __post_init__(self) -> None:
         check(self, most=POSITIVE, resamples=COUNT, batch_size=POSITIVE, limit=POSITIVE, max_length=POSITIVE)
         angles = tuple(within("angles", angle, ANGLE) for angle in _several(self.angles, "angles"))
-        refuse_twice("angle", map(str, angles))
+        refuse_twice("angle", (f"{float(angle):g}" for angle in angles))
         object.__setattr__(self, "angles", tuple(sorted(angles)) or ANGLES)
         if self.layer is not None:
             layers = tuple(within("layer", layer, COUNT) for layer in _several(self.layer, "layer"))

@@ -56,7 +56,7 @@ class Differences(Tables):
         """`names`: what the two runs are called in figures and reports; by default their models or corpora."""
         if not isinstance(other, type(one)):
             raise MeasureError(f"a result is compared with a result, not with {type(other).__name__}; give what measure returned")
-        if names is not None and (isinstance(names, str) or len(set(names)) != 2):
+        if names is not None and (isinstance(names, str) or len(set(names)) != 2 or not all(type(n) is str and n for n in names)):
             raise MeasureError(f"names={names!r} are not two names; give such as ('trained', 'untrained')")
         self.one, self.other, self.names = one, other, names
         self._computed: dict[str, pd.DataFrame] = {}
@@ -79,7 +79,7 @@ class Differences(Tables):
         one, other = (
             (result.provenance["seen"].get("examples"), result.provenance["seen"].get("digest")) for result in self._both
         )
-        return one == other
+        return one == other and None not in one
 
     @property
     def vectors(self) -> str | None:

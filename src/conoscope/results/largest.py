@@ -44,6 +44,8 @@ class Largest:
     """How many numbers of maps have intervals, which are not counted."""
     few: int
     """How many intervals rest on fewer than FEWEST items, which are not counted."""
+    alike: int
+    """How many differences are the same in all texts, so that an interval says nothing; they are not counted."""
 
     @property
     def listed(self) -> "pd.DataFrame":
@@ -60,20 +62,22 @@ def largest_of(differences: "Differences") -> Largest:
     """The largest of all differences that have intervals, without those of controls."""
     import pandas as pd
 
-    parts, compared, beyond, pixels, few = [_none()], 0, 0, 0, 0
+    parts, compared, beyond, pixels, few, alike = [_none()], 0, 0, 0, 0, 0
     for name in differences:
         rows = _with_intervals(differences.rated(name))
         if name.partition(":")[0] in MAPS:
             pixels += len(rows)
             continue
         enough = rows[rows["units"] >= FEWEST]
-        rounding = ROUNDING * (enough["value"].abs() + enough["other_value"].abs())
-        apart = enough[((enough["low"] > rounding) | (enough["high"] < -rounding)) & (enough["low"] < enough["high"])]
-        compared, beyond, few = compared + len(enough), beyond + len(apart), few + len(rows) - len(enough)
+        wide = enough[enough["low"] < enough["high"]]
+        rounding = ROUNDING * (wide["value"].abs() + wide["other_value"].abs())
+        apart = wide[(wide["low"] > rounding) | (wide["high"] < -rounding)]
+        compared, beyond, few = compared + len(wide), beyond + len(apart), few + len(rows) - len(enough)
+        alike += len(enough) - len(wide)
         parts.append(_first(name, apart))
     rows = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
     rows = rows.sort_values("size", ascending=False, kind="stable", ignore_index=True)
-    return Largest(rows, compared, beyond, pixels, few)
+    return Largest(rows, compared, beyond, pixels, few, alike)
 
 
 def sentences(found: Largest, names: tuple[str, str], vectors: str | None) -> list[str]:
@@ -112,8 +116,9 @@ def _counted(found: Largest, vectors: str | None) -> Iterator[str]:
     parts = (
         f"{found.pixels:,} in maps" if found.pixels else "",
         f"{found.few:,} of fewer than {FEWEST} texts or other items" if found.few else "",
+        f"{found.alike:,} that differ by the same, or not at all, in all texts" if found.alike else "",
     )
-    apart = " and ".join(part for part in parts if part)
+    apart = ", ".join(part for part in parts if part)
     yield f"{head} Not counted: {apart}." if apart else head
     if vectors is not None:
         yield f"{vectors[0].upper()}{vectors[1:]}."
