@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ def _with(
     half: Float[np.ndarray, " rows"],
     units: Float[np.ndarray, " rows"],
     named: list[str],
-    why: Shaped[np.ndarray, " rows"],
+    why: np.ndarray,
 ) -> "pd.DataFrame":
     """The same with intervals of these half-widths where they are known, and on how many units each rests."""
     known = np.isfinite(half)
