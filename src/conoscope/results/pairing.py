@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +63,7 @@ def by_items(both: "pd.DataFrame", one: "pd.DataFrame", other: "pd.DataFrame") -
     half = t.ppf(LEVEL, count - 1) * found["spread"] / np.sqrt(count)
     why = np.where(there & found["low"].notna(), np.where(same, SOME_ITEMS, OTHER_ITEMS), found["interval"])
     named = [f"paired, {number:.0f} {what}s" for number in count.fillna(0)]
-    return _with(both, half.to_numpy(), count.to_numpy(), named, why)
+    return _with(both, half.to_numpy(float), count.to_numpy(float), named, why)
 
 
 def by_groups(both: "pd.DataFrame", one: "Replicates", other: "Replicates") -> "pd.DataFrame":
@@ -107,7 +107,7 @@ def _with(
     half: Float[np.ndarray, " rows"],
     units: Float[np.ndarray, " rows"],
     named: list[str],
-    why: np.ndarray,
+    why: Shaped[np.ndarray, " rows"],
 ) -> "pd.DataFrame":
     """The same with intervals of these half-widths where they are known, and on how many units each rests."""
     known = np.isfinite(half)
