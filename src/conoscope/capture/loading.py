@@ -22,7 +22,7 @@ from conoscope.capture.forward import answer_of, watched, within_memory
 from conoscope.capture.labels import distinct, matched
 from conoscope.capture.pretrained import classifies, from_pretrained, load_tokenizer, refuse_missing
 from conoscope.common.errors import ModelError, OverflowedError, one_of
-from conoscope.common.terminal import printable
+from conoscope.common.terminal import doing, printable
 from conoscope.corpora.base import Corpus
 
 SHOWN = 4
@@ -71,6 +71,10 @@ class LoadedModel:
     def length(self, text: str, pair: str | None = None) -> int:
         """The number of tokens of a text or a pair, special tokens included."""
         return len(self.tokenizer(text, pair, verbose=False)["input_ids"])
+
+    def texts_a_batch(self, asked: int | None) -> int:
+        """The number of texts in a batch: as asked for, or 32, on a GPU 128."""
+        return asked or (32 if self.device.type == "cpu" else 128)
 
     def batcher(self, corpus: Corpus, max_length: int | None = None, annotations: TokenAnnotations | None = None) -> Batcher:
         """A Batcher of this corpus for this model; ModelError if the corpus has labels that the model does not have."""
@@ -181,6 +185,14 @@ def load_model(
         module = module.to(device_of(device))
     refuse_broken(module, name)
     return LoadedModel(module.eval(), ready(tokenizer, name), name, _labels(module, name))
+
+
+def load_and_tell(
+    source: ModelSource, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
+) -> LoadedModel:
+    """The same, told where progress is shown."""
+    doing(f"loading {source}" if isinstance(source, str | Path) else "reading the model")
+    return load_model(source, device=device, dtype=dtype)
 
 
 def is_model(source: object) -> bool:

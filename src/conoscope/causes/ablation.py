@@ -14,18 +14,19 @@ from conoscope.capture.batch import Batch
 from conoscope.capture.batcher import Batcher
 from conoscope.capture.device import dtype_name
 from conoscope.capture.forward import within_memory
-from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource
 from conoscope.capture.order import refuse_swapped
 from conoscope.causes.editor import Editor
 from conoscope.causes.effects import Effects
 from conoscope.causes.measured import elsewhere, measured_heads, run_of
 from conoscope.causes.merging import Asked, effects_from, keep_outcomes, seen_of
+from conoscope.causes.opening import classifier, plain_pass
 from conoscope.causes.outcomes import Outcomes, correct_of, effects_of, empty
 from conoscope.causes.parts import ABLATED, HOWS, MeanCounter, Part, References, edit_of, estimated, parts_of
 from conoscope.causes.passes import Kept
 from conoscope.causes.saved import Saved
 from conoscope.common.bounds import COUNT, POSITIVE, SHARDS, check, ordered
-from conoscope.common.errors import CorpusError, MeasureError, ModelError, one_of
+from conoscope.common.errors import CorpusError, MeasureError, one_of
 from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
 from conoscope.common.terminal import Progress, doing
@@ -88,9 +89,7 @@ def ablate(
     chosen, columns = with_keywords("ablate", keywords, options_from(Ablating, options), Columns())
     refuse_swapped("ablate", model, corpus)
     texts = corpus_of(corpus, columns)
-    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
-    loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    refuse_unclassified(loaded, "ablation")
+    loaded = classifier(model, chosen.device, chosen.dtype, "ablation")
     batcher = loaded.batcher(texts, chosen.max_length)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = provenance_of("ablation", loaded, texts, [], _described(loaded, batcher, chosen))
@@ -109,12 +108,6 @@ def ablate(
         keep_outcomes(effects.save(out), outcomes, run.parts)
         saved.clear()
     return effects
-
-
-def refuse_unclassified(loaded: LoadedModel, what: str) -> None:
-    """ModelError for a model without a classifier."""
-    if len(loaded.labels) < 2:
-        raise ModelError(f"{loaded.name} is no classifier, and {what} is of a class; give a model that was trained on labels")
 
 
 def _described(loaded: LoadedModel, batcher: Batcher, options: Ablating) -> dict[str, Any]:
@@ -143,7 +136,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.parts: list[Part] = parts_of(self.editor)
-        self.size = self.options.batch_size or (32 if self.loaded.device.type == "cpu" else 128)
+        self.size = self.loaded.texts_a_batch(self.options.batch_size)
 
     @property
     def hows(self) -> Sequence[str]:
@@ -190,7 +183,7 @@ class Run:
     def of_batch(self, batch: Batch, references: References | None) -> Outcomes:
         """The outcomes of a batch."""
         moved = batch.to(self.loaded.device)
-        kept = self._kept(moved)
+        kept = plain_pass(self.loaded, self.editor, moved)
         with within_memory(moved):
             effects = [effects_of(kept.answer, self._without(how, kept, references), moved.label) for how in self.hows]
             estimates = self._estimates(moved, kept.answer.argmax(-1), references)
@@ -199,17 +192,6 @@ class Run:
         correct = correct_of(kept.answer, moved.label).cpu()
         effects_by_text, estimates_by_text, right = (x.numpy().astype(np.float32) for x in (found, estimates.cpu(), correct))
         return Outcomes(effects_by_text, estimates_by_text, batch.place.numpy(), right)
-
-    def _kept(self, batch: Batch) -> Kept:
-        """The plain pass over a batch; OverflowedError if any of its vectors is not finite."""
-        found: list[Kept] = []
-
-        def keep(moved: Batch) -> Tensor:
-            found.append(self.editor.keep(moved))
-            return found[0].answer
-
-        self.loaded.answer(batch, keep, watch=True)
-        return found[0]
 
     def _without(self, how: str, kept: Kept, references: References | None) -> Tensor:
         """The answers without each part."""

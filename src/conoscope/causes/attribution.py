@@ -9,13 +9,13 @@ from typing import Any
 from conoscope.capture.batcher import Batcher
 from conoscope.capture.device import dtype_name
 from conoscope.capture.forward import within_memory
-from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource
 from conoscope.capture.order import refuse_swapped
-from conoscope.causes.ablation import refuse_unclassified
 from conoscope.causes.attribution_merging import effects_from
 from conoscope.causes.attribution_split import Splitter
 from conoscope.causes.attribution_tables import Reference, Sums
 from conoscope.causes.effects import Effects
+from conoscope.causes.opening import classifier
 from conoscope.common.bounds import COUNT, POSITIVE, SHARDS, check, ordered
 from conoscope.common.errors import CorpusError
 from conoscope.common.keywords import options_from, refuse_unknown_fields, with_keywords
@@ -64,9 +64,7 @@ def attribute(
     chosen, columns = with_keywords("attribute", keywords, options_from(Attributing, options), Columns())
     refuse_swapped("attribute", model, corpus)
     texts = corpus_of(corpus, columns)
-    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
-    loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    refuse_unclassified(loaded, "attribution")
+    loaded = classifier(model, chosen.device, chosen.dtype, "attribution")
     batcher = loaded.batcher(texts, chosen.max_length)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
     provenance = provenance_of("attribution", loaded, texts, [], _described(loaded, batcher, chosen))
@@ -100,7 +98,7 @@ def _sums(loaded: LoadedModel, batcher: Batcher, corpus: Corpus, options: Attrib
     examples = {place: each for place, each in zip(places, part, strict=False) if place <= options.texts} if options.texts else {}
     spell = loaded.tokenizer.convert_ids_to_tokens
     sums = Sums(Reference(loaded.labels, examples, lambda token: str(spell(token))))
-    size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
+    size = loaded.texts_a_batch(options.batch_size)
     with Splitter(loaded) as splitter, Progress(part.size, options.progress, "attributed") as progress:
         for batch in batcher.batches(iter(part), size, count(shard, shards)):
             with within_memory(batch):

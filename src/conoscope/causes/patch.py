@@ -12,13 +12,13 @@ from jaxtyping import Float
 
 from conoscope.capture.device import dtype_name
 from conoscope.capture.forward import within_memory
-from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource
 from conoscope.capture.order import refuse_swapped
-from conoscope.causes.ablation import refuse_unclassified
 from conoscope.causes.editor import Editor
 from conoscope.causes.edits import SITES
 from conoscope.causes.effects import Effects
 from conoscope.causes.inference import paired
+from conoscope.causes.opening import classifier
 from conoscope.causes.pairs import KINDS, Answered, answered, pairs_of, usable
 from conoscope.causes.patching import Moved, Patcher
 from conoscope.causes.telling import told_patch
@@ -77,9 +77,7 @@ def patch(
     chosen, columns = with_keywords("patch", keywords, options_from(Patching, options), Columns())
     refuse_swapped("patch", model, source)
     texts = corpus_of(source, columns) if target is None else _two(source, target)
-    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
-    loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    refuse_unclassified(loaded, "patching")
+    loaded = classifier(model, chosen.device, chosen.dtype, "patching")
     batcher = loaded.batcher(texts, chosen.max_length)
     texts = texts.first(None if chosen.limit is None else 2 * chosen.limit)
     settings = {

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from conoscope.capture.batch import Batch
 from conoscope.capture.device import dtype_name
 from conoscope.capture.forward import within_memory
-from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource
 from conoscope.capture.order import refuse_swapped
-from conoscope.causes.ablation import refuse_unclassified
 from conoscope.causes.directions import Directions, directions_of
 from conoscope.causes.editor import Editor
 from conoscope.causes.edits import HIDDEN
 from conoscope.causes.effects import Effects
 from conoscope.causes.held_out import HeldOut, held_out
 from conoscope.causes.judging import Rule, rule_of
+from conoscope.causes.opening import classifier, plain_pass
 from conoscope.causes.passes import Kept
 from conoscope.causes.steering import Outcomes, Steerer, Steps
 from conoscope.causes.steering_tables import INDEX, Asked, tables_of, told
@@ -95,9 +94,7 @@ def steer(
     chosen, columns = with_keywords("steer", keywords, options_from(Steering, options), Columns())
     refuse_swapped("steer", model, corpus)
     texts = held_out(corpus, chosen.directions, columns, chosen.most)
-    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
-    loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
-    refuse_unclassified(loaded, "steering")
+    loaded = classifier(model, chosen.device, chosen.dtype, "steering")
     _refuse_several(loaded)
     provenance = provenance_of("steer", loaded, texts.counted, [], _described(loaded, texts, chosen))
     if out is not None:
@@ -232,15 +229,8 @@ class Run:
         return rule_of(self.editor, kept, layer, step / step.norm().clamp_min(1e-300))
 
     def _kept(self, batch: Batch) -> Kept:
-        """The plain pass over a batch, with its hidden states; OverflowedError if any of its vectors is not finite."""
-        found: list[Kept] = []
-
-        def keep(moved: Batch) -> Tensor:
-            found.append(self.editor.keep(moved, HIDDEN))
-            return found[0].answer
-
-        self.loaded.answer(batch, keep, watch=True)
-        return found[0]
+        """The plain pass over a batch, with its hidden states."""
+        return plain_pass(self.loaded, self.editor, batch, HIDDEN)
 
     def _refuse_overflow(self, found: Outcomes, batch: Batch) -> None:
         """OverflowedError if an answer with an edit was not finite."""

@@ -6,14 +6,23 @@ from pathlib import Path
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import positive, shard
 from conoscope.commands.printing import print_effects
-from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, data_options, fields_from, inference_options
+from conoscope.commands.shared_options import (
+    CORPUS,
+    MODEL,
+    corpus_from,
+    data_options,
+    fields_from,
+    inference_options,
+    out_option,
+    resamples_option,
+)
 from conoscope.common.textfiles import is_there
 
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.add_argument("corpus", metavar="CORPUS", help=CORPUS)
-    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
+    out_option(command)
     command.add_argument(
         "--how", action="append", metavar="NAME",
         help="what vectors become: zero, or their mean over the texts; repeat for both; default both",
@@ -23,9 +32,7 @@ def _options(command: ArgumentParser) -> None:
         help="a folder that conoscope measure wrote of the same model: gates, norms and SIM of heads are joined to their effects",
     )  # fmt: skip
     command.add_argument("--no-estimates", dest="estimates", action="store_false", help="compute no first-order estimates")
-    command.add_argument(
-        "--resamples", type=positive, default=1000, metavar="N", help="number of bootstrap resamples of texts, for the intervals"
-    )
+    resamples_option(command)
     command.add_argument("--batch-size", type=positive, metavar="N", help="texts per batch; default 32, on a GPU 128")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N texts")
     command.add_argument("--shard", type=shard, default=(1, 1), metavar="I/N", help="only part I of N, for conoscope merge")

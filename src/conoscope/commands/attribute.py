@@ -5,13 +5,13 @@ from argparse import ArgumentParser, Namespace
 from conoscope.commands.base import Command
 from conoscope.commands.option_types import count, positive, shard
 from conoscope.commands.printing import print_effects
-from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, data_options, fields_from, inference_options
+from conoscope.commands.shared_options import CORPUS, MODEL, corpus_from, data_options, fields_from, inference_options, out_option
 
 
 def _options(command: ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL)
     command.add_argument("corpus", metavar="CORPUS", help=CORPUS)
-    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
+    out_option(command)
     command.add_argument(
         "--texts", type=count, default=20, metavar="N", help="rows of their own, and words, of the first N texts; default 20"
     )

@@ -13,6 +13,8 @@ from conoscope.commands.shared_options import (
     data_options,
     fields_from,
     inference_options,
+    out_option,
+    resamples_option,
 )
 from conoscope.common.errors import CorpusError
 from conoscope.common.textfiles import readable
@@ -31,10 +33,8 @@ def _options(command: ArgumentParser) -> None:
         default="hidden",
         help="what is moved: hidden (states), output (of attention), forward or context (head by head)",
     )
-    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
-    command.add_argument(
-        "--resamples", type=positive, default=1000, metavar="N", help="number of bootstrap resamples of pairs, for the intervals"
-    )
+    out_option(command)
+    resamples_option(command, "pairs")
     command.add_argument("--batch-size", type=positive, default=16, metavar="N", help="pairs per batch")
     command.add_argument("--limit", type=positive, metavar="N", help="only the first N pairs")
     inference_options(command)

@@ -80,17 +80,23 @@ def explaining_options(command: ArgumentParser) -> None:
 
 def evaluation_options(command: ArgumentParser) -> None:
     """Add the options of plausibility and faithfulness: output folder, scores from files, resampling."""
-    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
+    out_option(command)
     command.add_argument(
         "--scores", action="append", default=[], metavar="FILE",
         help='JSON lines of scores from any tool: {"id" or "text": ..., "scores": [one for each word]}; repeat for more',
     )  # fmt: skip
+    resamples_option(command, "sentences")
+
+
+def out_option(command: ArgumentParser) -> None:
+    """Add the folder to write to."""
+    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
+
+
+def resamples_option(command: ArgumentParser, of: str = "texts") -> None:
+    """Add the number of resamples, which are `of` texts or other items."""
     command.add_argument(
-        "--resamples",
-        type=positive,
-        default=1000,
-        metavar="N",
-        help="number of bootstrap resamples of sentences, for the intervals",
+        "--resamples", type=positive, default=1000, metavar="N", help=f"number of bootstrap resamples of {of}, for the intervals"
     )
 
 

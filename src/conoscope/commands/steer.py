@@ -13,6 +13,8 @@ from conoscope.commands.shared_options import (
     data_options,
     fields_from,
     inference_options,
+    out_option,
+    resamples_option,
 )
 from conoscope.common.textfiles import readable
 
@@ -36,10 +38,8 @@ def _options(command: ArgumentParser) -> None:
         "--angle", action="append", type=angle, dest="angles", metavar="DEGREES",
         help="how far to turn, beside quarters of the way to the target; repeat for more; default 10, 20, 30, 45, 60, 90",
     )  # fmt: skip
-    command.add_argument("-o", "--out", help="folder for tables (parquet, CSV) and provenance")
-    command.add_argument(
-        "--resamples", type=positive, default=1000, metavar="N", help="number of bootstrap resamples of texts, for the intervals"
-    )
+    out_option(command)
+    resamples_option(command)
     command.add_argument("--batch-size", type=positive, default=32, metavar="N", help="texts per batch")
     command.add_argument("--limit", type=positive, metavar="N", help="count only the first N texts")
     inference_options(command)

@@ -14,7 +14,7 @@ from conoscope.capture.class_token import known_ids
 from conoscope.capture.device import dtype_name
 from conoscope.capture.frequencies import load_ranks
 from conoscope.capture.head_weights import head_weights_of
-from conoscope.capture.loading import LoadedModel, ModelSource, load_model
+from conoscope.capture.loading import LoadedModel, ModelSource, load_and_tell
 from conoscope.capture.order import refuse_swapped
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import HeadWeights
@@ -98,8 +98,7 @@ def measure(
     _refuse_without_texts(requests, corpus is not None)
     _refuse_unread(requests, chosen, corpus is not None)
     chosen_pool(chosen.pool)
-    doing(f"loading {model}" if isinstance(model, str | Path) else "reading the model")
-    loaded = load_model(model, device=chosen.device, dtype=chosen.dtype)
+    loaded = load_and_tell(model, chosen.device, chosen.dtype)
     doing("beginning to measure")
     batcher = _batcher(loaded, texts, chosen)
     texts = texts.packed(loaded.length, batcher.max_length).first(chosen.limit)
@@ -218,7 +217,7 @@ def _run(loaded: LoadedModel, part: Corpus, batcher: Batcher, tally: Tally, run:
             tally.add(maps)
     batcher.truncated, (shard, shards) = seen.truncated, options.shard
     batcher.step = width_step_of(loaded.device)
-    size = options.batch_size or (32 if loaded.device.type == "cpu" else 128)
+    size = loaded.texts_a_batch(options.batch_size)
     places = count(shard + shards * seen.examples, shards)
     windows = Windows(examples, batcher, size, replace(seen), places, batches_of(loaded.device))
     vector = None if is_classifiers(checkpoint.provenance) else checkpoint.provenance.get("pool", {}).get("vector")
