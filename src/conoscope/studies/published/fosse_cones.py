@@ -124,9 +124,13 @@ STUDY = Study(
     ),
     seeds=10,
     meaning=(
-        "At width 100 and with batches grouped by length, direction tells the class in all models. Where the model is unsure "
-        "(HateXplain, accuracy .61) nearest cone and model agree on 83 % only, and the reviews of Yelp-HAT are apart, but not "
-        "opposite as in the notebooks. Width 300 has not been run, nor has what is new here: untrained models, right angles, "
-        "weights that guide, dimensions. Runs of MiniLM are now those of fosse-fine-tuning."
+        "With one layer on HateXplain and two on e-SNLI, direction tells the class (`apart`, `controls`), and the models' "
+        "[CLS] lie in one narrow cone all the same: cosines with the own class's direction are .97, with the others' .93 and "
+        ".96, and the directions of classes are far from right angles (`orthogonal`). Nearest cone and model agree on .89 and "
+        ".87 of the texts, so that `nearest` is open. With five layers two of five models of each corpus learn nothing, and "
+        "the other three differ so much that hardly a claim is decided: in one of each three all [CLS] are parallel to three "
+        "digits, and on Yelp-HAT the other two have their classes at right angles (cosines .06 and .22), not opposite. Before "
+        "training the nearest cone is right in .74 of the reviews of Yelp-HAT, as often as after it on average, on the other "
+        "corpora in .35 to .39. That weights guide the direction is shown with one layer only (`guided`)."
     ),
 )

@@ -120,7 +120,14 @@ STUDY = Study(
         "used, and does not answer.",
     ),
     meaning=(
-        "Not run yet in this form. In earlier runs (IMDB, HateXplain and newsgroups, with batches grouped by length) direction "
-        "told the class before fine-tuning, and far better after it."
+        "In all four corpora the direction of [CLS] in the last layer of fine-tuned MiniLM tells the class, and beats its "
+        "controls: nearest cone and model agree on .94 to .99 of the texts. Before, the nearest cone was right in .68 of the "
+        "texts of IMDB, .44 of e-SNLI, .53 of HateXplain and .74 of newsgroups, after in .91, .80, .68 and .85; since [CLS] is "
+        "what the classifier reads, training is bound to part the classes there. The last layer is more anisotropic after "
+        "training, but for keys of HateXplain (`reinforced`); over all layers hidden states are, and keys only on newsgroups "
+        "(`everywhere`). Directions of classes are not orthogonal, and on IMDB this is open. What [CLS] takes in by the "
+        "weights is nearer to its class than by equal ones on three corpora, on IMDB it is farther (`guided`). Training leaves "
+        "fewer dimensions in use, still half of the width and more (`unused`, open on newsgroups). Before is one model: its "
+        "numbers do not vary from seed to seed."
     ),
 )

@@ -259,8 +259,9 @@ STUDY = Study(
         ),
     ),
     differs=(
-        "Word vectors are GloVe 6B 50d, all 400,000 of them, lifted to 300 numbers by a fixed matrix with orthonormal rows, "
-        "which keeps their lengths and angles; published: GloVe 840B 300d, which `--vectors` takes.",
+        "Word vectors are GloVe 6B 50d, of every word of the texts that is among its 400,000, lifted to 300 numbers by a fixed "
+        "matrix with orthonormal rows, which keeps their lengths and angles; published: GloVe 840B 300d, which `--vectors` "
+        "takes.",
         "Tokens are lower-cased words by a regular expression. Published: HateXplain's tokens as they are given, lemmas of "
         "Yelp-HAT's and e-SNLI's words.",
         "e-SNLI: where the full files are not there, training takes a subset of 20,000 pairs, with a separator between the two "
@@ -279,11 +280,14 @@ STUDY = Study(
         "given beside ours, are those of texts of the same lengths.",
     ),
     meaning=(
-        "With the published width and step, cones of five layers are as narrow as published, and in nearly all cases the last "
-        "layer's are narrower than the first's. That SIM grows at every layer is shown in some cases only (`hierarchical`), and "
-        "with one layer it is above .5 but for values of Yelp-HAT (`weak`). Some models of five layers learn nothing, and are "
-        "judged apart. Beside each SIM stand two controls: the same model before training, and sinusoidal positions without "
-        "words. What decides how narrow cones are is asked in [fosse-ablation](fosse-ablation.md)."
+        "With the published width and step, cones of the last of five layers are very narrow (`very-narrow`): SIM of .96 and "
+        "more in every model, on HateXplain narrower than published from layer 2 on, but for values of the last. In 16 of 18 "
+        "cases the last layer's are narrower than the first's; keys of two layers, on Yelp-HAT and e-SNLI, leave it open. That "
+        "SIM grows at every layer is shown in some cases only (`hierarchical`), and with one layer it is above .5 but for "
+        "values of Yelp-HAT (`weak`). Five layers cost accuracy: some of these models learn nothing, and are judged apart, and "
+        "those of Yelp-HAT that do learn are right in .76 of the reviews on average, those of four layers in .86. Beside each "
+        "SIM stand two controls: the same model before training, and sinusoidal positions without words. What decides how "
+        "narrow cones are is asked in [fosse-ablation](fosse-ablation.md)."
     ),
     seeds=10,
 )

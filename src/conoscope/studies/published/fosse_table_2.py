@@ -226,8 +226,9 @@ STUDY = Study(
         ),
     ),
     differs=(
-        "Word vectors are GloVe 6B 50d, all 400,000 of them, lifted to 300 numbers by a fixed matrix with orthonormal rows, "
-        "which keeps their lengths and angles; published: GloVe 840B 300d, which `--vectors` takes.",
+        "Word vectors are GloVe 6B 50d, of every word of the texts that is among its 400,000, lifted to 300 numbers by a fixed "
+        "matrix with orthonormal rows, which keeps their lengths and angles; published: GloVe 840B 300d, which `--vectors` "
+        "takes.",
         "Tokens are lower-cased words by a regular expression. Published: HateXplain's tokens as they are given, lemmas of "
         "Yelp-HAT's and e-SNLI's words.",
         "e-SNLI: where the full files are not there, training takes a subset of 20,000 pairs, with a separator between the two "
@@ -251,9 +252,14 @@ STUDY = Study(
     ),
     meaning=(
         "Without a penalty the published entropies are near 1, as ours are after a second softmax; those of the row itself are "
-        "far lower (`uniform`). Which of our weights corresponds to which published one is not known. Claims are judged on "
-        "models that answer better than the largest class would; verdicts on all models stand beside them. Weights of 1 and more "
-        "mostly leave models at chance, and 0.1 does on e-SNLI and Yelp-HAT: of such models no claim is judged."
+        "far lower (`uniform`). Which of our weights corresponds to which published one is not known. At 0.1 attention is "
+        "sharper and values are more similar on HateXplain and Yelp-HAT (`sharper`, `values-narrower`); for keys no change is "
+        "shown (`stays`). It has a price: two of eight models of HateXplain and three of nine of Yelp-HAT end at chance there, "
+        "five of six of e-SNLI, of which nothing can be said, and those of Yelp-HAT that learn are right in .81 of the "
+        "reviews, without a penalty in .91. Attention finds the marked words less well at 0.1, in three of four cases, and "
+        "still far better than chance (`explanation-destroyed`: AUROC .77 and .68). Claims are judged on models that answer "
+        "better than the largest class would; verdicts on all models stand beside them. Weights of 1 and more leave two thirds "
+        "of the models of HateXplain and e-SNLI at chance, and 17 of 40 of Yelp-HAT."
     ),
     seeds=10,
 )
