@@ -116,7 +116,8 @@ STUDY = Study(
         "are those of the half of the texts that is not compared; published: one text for each class.",
         "In pure-attention all [CLS] have one length, so that the class can only be told by direction there.",
         "Weights guide the direction: this reads the slide on the geometry of attention, which gives no number. What the last "
-        "layer adds to [CLS] is mixed again from the same values, with equal weights, or with the model's in reverse order.",
+        "layer adds to [CLS] is mixed again from the same values, with equal weights, or with the model's in reverse order. "
+        "Directions are of states made with the model's weights, which favours these.",
         "Orthogonal (15 degrees) and unused (half of the width) have bounds of ours. The effective rank is that of all tokens' "
         "hidden states, 16 of each text; a corpus with few texts for the width lowers it.",
         "Nearest and farthest texts are kept by name and cosine, for seed 0, the three on each side; the slide's own example "

@@ -115,7 +115,8 @@ STUDY = Study(
         "SIM counts [CLS] and [SEP] in, as published for BERT; those of keys and values are of whole vectors, with all heads.",
         "Weights guide the direction: this reads the slide on the geometry of attention, which gives no number. What the last "
         "layer's attention adds to [CLS] is mixed again from the same values, with equal weights, or with the model's in "
-        "reverse order; the class's direction is that of [CLS] after the feed-forward part.",
+        "reverse order; the class's direction is that of [CLS] after the feed-forward part. Directions are of states made with "
+        "the model's weights, which favours these.",
         "Orthogonal (15 degrees) and unused (half of the width) have bounds of ours. The slide asks how many dimensions are "
         "used, and does not answer.",
     ),
@@ -126,8 +127,8 @@ STUDY = Study(
         "what the classifier reads, training is bound to part the classes there. The last layer is more anisotropic after "
         "training, but for keys of HateXplain (`reinforced`); over all layers hidden states are, and keys only on newsgroups "
         "(`everywhere`). Directions of classes are not orthogonal, and on IMDB this is open. What [CLS] takes in by the "
-        "weights is nearer to its class than by equal ones on three corpora, on IMDB it is farther (`guided`). Training leaves "
-        "fewer dimensions in use, still half of the width and more (`unused`, open on newsgroups). Before is one model: its "
-        "numbers do not vary from seed to seed."
+        "weights is nearer to its class, beside the others, than by equal ones on three corpora; on IMDB equal ones part the "
+        "classes more (`guided`). Training leaves fewer dimensions in use, about half of the width on newsgroups and more on "
+        "the others (`unused`). Before is one model: its numbers do not vary from seed to seed."
     ),
 )
