@@ -1,0 +1,111 @@
+/** What lies over both drawings: names of classes, the chosen texts with their paths, the point under the pointer. */
+import { type Camera, projectAll } from "./camera";
+import { colourOf, type Theme } from "./colours";
+import { fit } from "./flat";
+import type { Marked, Scene } from "./scene";
+
+const FONT = "600 13px system-ui, sans-serif";
+
+/** Draws it on a canvas that lies over the drawing. */
+export function overlay(canvas: HTMLCanvasElement, scene: Scene, camera: Camera, theme: Theme, ratio: number): void {
+  const pen = canvas.getContext("2d");
+  if (!pen) return;
+  fit(canvas, camera, ratio);
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, camera.width, camera.height);
+  pen.font = FONT;
+  pen.lineJoin = "round";
+  scene.cones.forEach((_, c) => {
+    if (scene.visible[c]) className(pen, scene, c, camera, theme);
+  });
+  for (const text of scene.texts) marked(pen, text, camera, theme);
+  if (scene.pointed >= 0) ring(pen, scene, camera, theme);
+}
+
+function className(pen: CanvasRenderingContext2D, scene: Scene, c: number, camera: Camera, theme: Theme): void {
+  const { axis } = scene.cones[c]!;
+  const size = Math.hypot(...axis);
+  if (!(size > 1e-9)) return;
+  const reach = Math.max(1.06, size + 0.06) / size;
+  const at = projectAll(
+    camera,
+    Float32Array.from(axis, (value) => value * reach),
+  );
+  const name = cut(scene.names[c] ?? "");
+  const width = pen.measureText(name).width;
+  const x = Math.max(4, Math.min(camera.width - width - 4, at[0]! - width / 2));
+  const y = Math.max(14, Math.min(camera.height - 6, at[1]! + 4));
+  written(pen, name, x, y, colourOf(c, theme.dark), theme);
+}
+
+function marked(pen: CanvasRenderingContext2D, text: Marked, camera: Camera, theme: Theme): void {
+  pen.strokeStyle = text.colour;
+  pen.fillStyle = text.colour;
+  path(pen, projectAll(camera, text.path));
+  const tokens = projectAll(camera, text.tokens);
+  pen.lineWidth = 1.5;
+  for (let i = 0; i < tokens.length; i += 3) {
+    if (!Number.isFinite(tokens[i]!)) continue;
+    pen.strokeRect(tokens[i]! - 2.5, tokens[i + 1]! - 2.5, 5, 5);
+  }
+  const [x, y] = projectAll(camera, text.at);
+  if (x === undefined || y === undefined || !Number.isFinite(x + y)) return;
+  pen.beginPath();
+  pen.arc(x, y, 8, 0, 2 * Math.PI);
+  pen.fill();
+  pen.lineWidth = 2;
+  pen.strokeStyle = theme.ground;
+  pen.stroke();
+  pen.fillStyle = theme.ground;
+  pen.font = "700 11px system-ui, sans-serif";
+  pen.fillText(text.name, x - pen.measureText(text.name).width / 2, y + 4);
+  pen.font = FONT;
+}
+
+/** The path over the layers: it grows thicker towards the last one, so that its direction is seen. */
+function path(pen: CanvasRenderingContext2D, at: Float32Array): void {
+  const count = at.length / 3;
+  for (let i = 1; i < count; i++) {
+    const [x, y, u, v] = [at[i * 3 - 3]!, at[i * 3 - 2]!, at[i * 3]!, at[i * 3 + 1]!];
+    if (!Number.isFinite(x + y + u + v)) continue;
+    pen.lineWidth = 1 + (2 * i) / count;
+    pen.beginPath();
+    pen.moveTo(x, y);
+    pen.lineTo(u, v);
+    pen.stroke();
+    pen.beginPath();
+    pen.arc(u, v, 2.5, 0, 2 * Math.PI);
+    pen.fill();
+  }
+}
+
+function ring(pen: CanvasRenderingContext2D, scene: Scene, camera: Camera, theme: Theme): void {
+  const i = scene.pointed * 3;
+  const at = projectAll(camera, scene.positions.slice(i, i + 3));
+  pen.lineWidth = 2.5;
+  pen.strokeStyle = theme.ink;
+  pen.beginPath();
+  pen.arc(at[0]!, at[1]!, 8, 0, 2 * Math.PI);
+  pen.stroke();
+}
+
+function written(
+  pen: CanvasRenderingContext2D,
+  text: string,
+  x: number,
+  y: number,
+  colour: string,
+  theme: Theme,
+): void {
+  pen.lineWidth = 4;
+  pen.strokeStyle = theme.ground;
+  pen.strokeText(text, x, y);
+  pen.fillStyle = colour;
+  pen.fillText(text, x, y);
+}
+
+/** A name cut to what fits beside a cone, by whole characters, without marks that steer the direction of text. */
+export function cut(name: string, most = 24): string {
+  const plain = [...name.replace(/[\u202a-\u202e\u2066-\u2069\n\r\t]/g, " ")];
+  return plain.length > most ? `${plain.slice(0, most - 1).join("")}…` : plain.join("");
+}

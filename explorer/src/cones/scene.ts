@@ -1,0 +1,42 @@
+/** What both drawings of the cones are given, and what both can do. */
+import type { Camera } from "./camera";
+import type { Theme } from "./colours";
+import type { Cone } from "./data";
+
+/** A text in the drawing: its path over the layers, where it is now, and its tokens. */
+export interface Marked {
+  name: string;
+  colour: string;
+  path: Float32Array;
+  at: Float32Array;
+  tokens: Float32Array;
+}
+
+export interface Scene {
+  positions: Float32Array;
+  shown: Uint8Array;
+  /** The class that colours each point, or -1. */
+  classes: Int16Array;
+  /** 1 where the prediction is wrong. */
+  wrong: Uint8Array;
+  cones: Cone[];
+  /** Which classes' cones are drawn. */
+  visible: boolean[];
+  names: string[];
+  texts: Marked[];
+  /** The point under the pointer, or -1. */
+  pointed: number;
+}
+
+/** Draws points and cones on a canvas; the labels above it are drawn by `overlay`. */
+export interface Drawing {
+  readonly kind: "WebGL" | "2D";
+  draw(scene: Scene, camera: Camera, theme: Theme, ratio: number): void;
+  dispose(): void;
+}
+
+/** The size of a point in CSS pixels: smaller where there are many. */
+export function pointSize(count: number, zoom: number): number {
+  const base = count > 5000 ? 4 : count > 1500 ? 5 : 7;
+  return base * Math.min(1.8, Math.max(0.8, Math.sqrt(zoom)));
+}

@@ -1,0 +1,112 @@
+/** What every part of the page has at hand, and hooks for the two sides A and B. */
+import { createContext } from "preact";
+import { useContext, useEffect, useMemo, useRef } from "preact/hooks";
+import type { Host } from "./hosts/host";
+import { type Edits, type Hello, type Input, keyOf, type ModelInfo, type Reply, type RunData } from "./protocol";
+import { type State, withoutEmpty } from "./state";
+import type { Loadable, Store } from "./store";
+
+export interface App {
+  host: Host;
+  store: Store;
+  state: State;
+  hello: Hello;
+}
+
+export const AppContext = createContext<App | null>(null);
+
+export function useApp(): App {
+  const app = useContext(AppContext);
+  if (!app) throw new Error("no app around this component");
+  return app;
+}
+
+export type Side = "a" | "b";
+
+/** A request's reply as it is to be shown: while a newer one loads, the last one stays. */
+export interface Shown<D> {
+  reply: Reply<D> | null;
+  /** True while `reply` is the answer of an older request. */
+  stale: boolean;
+  status: Loadable<D>["status"];
+  error: string | null;
+  progress: number | null;
+  retry: () => void;
+}
+
+export interface Asking {
+  lane?: string;
+  /** Takes the request back when the part that asked goes or asks something else; for what is slow. */
+  drop?: boolean;
+}
+
+/** Asks for a reply and follows it; with `params` null nothing is asked. */
+export function useReply<D>(verb: string, params: object | null, asking: Asking = {}): Shown<D> {
+  const { store } = useApp();
+  const key = params === null ? null : keyOf(verb, params);
+  const asked = useMemo(() => (params === null ? null : store.ask<D>(verb, params, asking.lane)), [key, store]);
+  const last = useRef<Reply<D> | null>(null);
+  useEffect(() => {
+    if (params === null || !asking.drop) return;
+    return () => store.drop(verb, params);
+  }, [key, store]);
+  const now: Loadable<D> = asked ? asked.value : { status: "idle" };
+  if (now.status === "done") last.current = now.reply;
+  if (params === null) last.current = null;
+  return {
+    reply: last.current,
+    stale: now.status !== "done" && last.current !== null,
+    status: now.status,
+    error: now.status === "error" ? now.error : null,
+    progress: now.status === "loading" ? now.progress : null,
+    retry: () => {
+      if (params === null) return;
+      store.retry(verb, params);
+      store.ask(verb, params, asking.lane);
+    },
+  };
+}
+
+/** What side A or B runs; null where B is not chosen or there is no text yet. */
+export function inputOf(state: State, side: Side): Input | null {
+  const text = state.text.value;
+  if (side === "a") {
+    return text.trim() === ""
+      ? null
+      : { model: state.model.value, text, pair: state.pair.value, edits: withoutEmpty(state.edits.value) };
+  }
+  const { other, otherPair, modelB } = state;
+  if (other.value === null && modelB.value === null) return null;
+  const input: Input = {
+    model: modelB.value ?? state.model.value,
+    text: other.value ?? text,
+    pair: other.value === null ? state.pair.value : otherPair.value,
+    edits: editsOfB(state),
+  };
+  return input.text.trim() === "" ? null : input;
+}
+
+/** The edits of A that mean the same in B: of words where the text is the same, of heads where the model is. */
+function editsOfB(state: State): Edits {
+  const { erase, replace, ablate, how, steer } = state.edits.value;
+  const ofWords = state.other.value === null ? { erase: erase ?? [], replace: replace ?? {} } : {};
+  const ofHeads =
+    state.modelB.value === null ? { ablate: ablate ?? [], how: how ?? "zero", ...(steer ? { steer } : {}) } : {};
+  return withoutEmpty({ ...ofWords, ...ofHeads });
+}
+
+export function useInput(side: Side): Input | null {
+  return inputOf(useApp().state, side);
+}
+
+/** What the model made of the text of a side. */
+export function useRun(side: Side): Shown<RunData> {
+  return useReply<RunData>("run", useInput(side), { lane: `run:${side}` });
+}
+
+/** The model of a side; null where nothing but results was opened. */
+export function modelOf(app: App, side: Side): ModelInfo | null {
+  const { model, modelB } = app.state;
+  const index = side === "b" ? (modelB.value ?? model.value) : model.value;
+  return app.hello.models[index] ?? null;
+}

@@ -1,0 +1,14 @@
+/** The page of the server and the page on disk: reads from its element which of the two it is. */
+import type { Host } from "./hosts/host";
+import { addressOf, SocketHost } from "./hosts/socket";
+import { repliesOf, StaticHost } from "./hosts/static";
+import { mount } from "./mount";
+
+function hostOf(element: HTMLElement): Host {
+  if (element.dataset.host !== "static") return new SocketHost(addressOf(location));
+  const { frames, notes, command } = repliesOf(document.getElementById("replies")?.textContent ?? "{}");
+  return new StaticHost(frames, notes, command);
+}
+
+const element = document.getElementById("explorer");
+if (element) mount(element, hostOf(element), { address: true });
