@@ -22,7 +22,7 @@ class FlatDrawing implements Drawing {
   ) {}
 
   draw(scene: Scene, camera: Camera, theme: Theme, ratio: number): void {
-    fit(this.canvas, camera, ratio);
+    sizeTo(this.canvas, camera, ratio);
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.pen.fillStyle = theme.ground;
     this.pen.fillRect(0, 0, camera.width, camera.height);
@@ -95,7 +95,7 @@ class FlatDrawing implements Drawing {
 }
 
 /** Makes the canvas as many pixels as the camera's canvas has on the screen. */
-export function fit(canvas: HTMLCanvasElement, camera: Camera, ratio: number): void {
+export function sizeTo(canvas: HTMLCanvasElement, camera: Camera, ratio: number): void {
   const [width, height] = [Math.round(camera.width * ratio), Math.round(camera.height * ratio)];
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;

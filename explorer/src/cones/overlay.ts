@@ -1,7 +1,7 @@
 /** What lies over both drawings: names of classes, the chosen texts with their paths, the point under the pointer. */
 import { type Camera, projectAll } from "./camera";
 import { colourOf, type Theme } from "./colours";
-import { fit } from "./flat";
+import { sizeTo } from "./flat";
 import type { Marked, Scene } from "./scene";
 
 const FONT = "600 13px system-ui, sans-serif";
@@ -10,7 +10,7 @@ const FONT = "600 13px system-ui, sans-serif";
 export function overlay(canvas: HTMLCanvasElement, scene: Scene, camera: Camera, theme: Theme, ratio: number): void {
   const pen = canvas.getContext("2d");
   if (!pen) return;
-  fit(canvas, camera, ratio);
+  sizeTo(canvas, camera, ratio);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, camera.width, camera.height);
   pen.font = FONT;
