@@ -72,6 +72,9 @@ export const FIELDS = {
   edits,
   site: words(),
   centred: flag(),
+  lengths: flag(),
+  coneLayer: maybeCount(),
+  resultB: maybeCount(),
 } satisfies Record<string, Field<never> | Field<unknown> | object>;
 
 type Fields = typeof FIELDS;
