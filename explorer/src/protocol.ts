@@ -19,6 +19,8 @@ export type MapKind = "weights" | "norms" | "residual";
 
 export interface ModelInfo {
   name: string;
+  /** What opens it again: a path or an id; empty or missing if it was in memory. */
+  source?: string;
   classifies: boolean;
   labels: string[];
   layers: number;
@@ -39,6 +41,7 @@ export interface MethodInfo {
 
 export interface ResultInfo {
   name: string;
+  source?: string;
   model: string;
   corpus: string;
   tables: string[];
