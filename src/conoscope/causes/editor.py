@@ -39,8 +39,9 @@ class Editor:
     ...     editor.run(batch, [Edit("context", 2, zeroed(), head=3)])
     """
 
-    def __init__(self, module: PreTrainedModel) -> None:
-        self.module = module
+    def __init__(self, module: PreTrainedModel, capture: Capture | None = None) -> None:
+        """`capture`: one that found the model's wiring, if there is one already."""
+        self.module, self._capture = module, capture
         self._stack = ExitStack()
         self._pass: Pass | None = None
         self._passable = set[tuple[str, int]]()
@@ -48,9 +49,7 @@ class Editor:
 
     def __enter__(self) -> Self:
         if not self._found:
-            with Capture(self.module, "kv") as capture:
-                self.wiring = capture.find_wiring()
-                self.classes = capture.classes
+            self._wire()
         with ExitStack() as stack:
             stack.enter_context(attention_of(self.module, self.module.config._attn_implementation))
             if self._found:
@@ -62,6 +61,13 @@ class Editor:
                 self._try(batch)
             self._found, self._stack = True, stack.pop_all()
         return self
+
+    def _wire(self) -> None:
+        if self._capture is not None and self._capture.wiring is not None:
+            self.wiring, self.classes = self._capture.wiring, self._capture.classes
+            return
+        with Capture(self.module, "kv") as capture:
+            self.wiring, self.classes = capture.find_wiring(), capture.classes
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()

@@ -16,6 +16,8 @@ from conoscope.common.errors import MeasureError, ModelError
 from conoscope.explaining.base import ForwardPass, explains
 
 MOST_STEPS = 10**6
+TOGETHER = {"cpu": 1 << 10, "cuda": 1 << 14}
+"""How many tokens of steps run at once."""
 
 
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
@@ -40,6 +42,7 @@ def integrated_gradients(forward: ForwardPass, steps: str, baseline: str) -> Flo
     fixed = (forward.batch.kind <= SPECIAL)[..., None]  # pads too
 
     def logits(given: Tensor, *inputs: Tensor) -> Tensor:
+        forward.check()
         return _logits(forward, given, dict(zip(names, inputs, strict=True)))
 
     with within_memory(forward.batch):
@@ -50,7 +53,7 @@ def integrated_gradients(forward: ForwardPass, steps: str, baseline: str) -> Flo
             target=target,
             additional_forward_args=tuple(forward.batch.inputs.values()),
             n_steps=int(steps),
-            internal_batch_size=max(len(vectors), 64),
+            internal_batch_size=max(len(vectors), TOGETHER.get(vectors.device.type, TOGETHER["cuda"]) // vectors.shape[1]),
         )
     return attributions.sum(-1).to(vectors.dtype)
 
