@@ -161,7 +161,8 @@ def test_points_are_unit_vectors_in_the_basis_with_their_lengths() -> None:
 def test_angles_leave_each_example_out_of_its_class_and_equal_loops() -> None:
     x, gold = cloud(seed=3)
     u, r = unit(x), directions(x, gold)
-    frame = measured([x], gold)["class_cones.angles"]
+    found = measured([x], gold)
+    frame = found["class_cones.angles"]
     for c in range(3):
         plain, centred = [], []
         for i in np.flatnonzero(gold == c):
@@ -174,6 +175,9 @@ def test_angles_leave_each_example_out_of_its_class_and_equal_loops() -> None:
         assert row["value"] == pytest.approx(np.mean(plain), abs=1e-9)
         assert row["sd"] == pytest.approx(np.std(plain, ddof=1), abs=1e-9)
         assert row["n"] == len(plain)
+        points = found["class_cones.points"].query(f"gold == '{c}'")
+        np.testing.assert_allclose(np.sort(points["angle"]), np.sort(plain), atol=1e-9)
+        np.testing.assert_allclose(np.sort(points["centred_angle"]), np.sort(centred), atol=1e-9)
         for name, level in (("q50", 0.5), ("q90", 0.9), ("q95", 0.95)):
             assert row[name] == pytest.approx(np.quantile(plain, level), abs=1e-9)
             assert row[f"centred_{name}"] == pytest.approx(np.quantile(centred, level), abs=1e-9)

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 from conoscope.measures.base import Part, Reading, also_reads
 from conoscope.measures.class_cones.bases import AXES, Basis, bases_of, in_three
 from conoscope.measures.class_cones.cosines import SITES, ByLayer, cones_of
-from conoscope.measures.class_cones.directions import ROUNDING, Cones
+from conoscope.measures.class_cones.directions import Cones, directed
 from conoscope.measures.needs import Need
 from conoscope.sums.samples import Sample
 from conoscope.sums.statistics import Covariance, Directions
@@ -120,36 +120,36 @@ def angles(sums: ByLayer, spread: ByLayer = NONE, sample: ByLayer = NONE, few: B
     and so on: between u - m and r - m. A layer without a sample has no angles.
     """
     for layer, cones in _cones(sums, spread, sample, few).items():
+        plain, centred = own_angles(cones)
         for number in (~cones.of_kind("mean").isnan().any(-1)).nonzero()[:, 0].tolist():
-            plain, centred = own_angles(cones, number)
-            spread_of = plain.std() if len(plain) > 1 else torch.nan
-            more = {**_quantiles("", plain), **_quantiles("centred_", centred)}
-            mean = plain.mean() if len(plain) else torch.nan
-            yield Reading.of_one(mean, spread_of, len(plain), **more).with_keys(layer=layer, **{"class": number})
+            own, around = _of_class(cones, plain, number), _of_class(cones, centred, number)
+            spread_of = own.std() if len(own) > 1 else torch.nan
+            more = {**_quantiles("", own), **_quantiles("centred_", around)}
+            mean = own.mean() if len(own) else torch.nan
+            yield Reading.of_one(mean, spread_of, len(own), **more).with_keys(layer=layer, **{"class": number})
+
+
+def _of_class(cones: Cones, angles: Float[Tensor, " n"], number: int) -> Float[Tensor, " m"]:
+    """The angles of a class's sampled examples, of those that have one."""
+    own = angles if cones.examples is None else angles[cones.examples.gold == number]
+    return own[~own.isnan()]
 
 
 def _quantiles(prefix: str, found: Float[Tensor, " n"]) -> dict[str, float]:
     return {f"{prefix}{name}": float(found.quantile(level)) if len(found) else torch.nan for name, level in LEVELS.items()}
 
 
-def own_angles(cones: Cones, number: int) -> tuple[Float[Tensor, " n"], Float[Tensor, " m"]]:
-    """The angles in degrees of a class's sampled examples with its mean direction, each without itself in it; plain, and around
-    the mean of all classes' directions. Examples that have no such angle are left out."""
-    nothing = torch.zeros(0, dtype=torch.float64)
+def own_angles(cones: Cones) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """The angle in degrees of each sampled example with the mean direction of its class, without itself in it; plain, and around
+    the mean of all classes' directions. NaN for an example that has none; empty without a sample."""
     if cones.examples is None:
+        nothing = torch.zeros(0, dtype=torch.float64)
         return nothing, nothing
-    units = cones.examples.units[cones.examples.gold == number]
-    rest = cones.directions.units[number] - units
-    lengths = torch.linalg.vector_norm(rest, dim=-1, keepdim=True)
-    # Of a class of one example nothing is left but rounding.
-    there = lengths[:, 0] > ROUNDING
-    units, without = units[there], (rest / lengths)[there]
-    every = cones.of_kind("mean")
+    units, gold, every = cones.examples.units, cones.examples.gold, cones.of_kind("mean")
+    without = directed(cones.directions.units[gold] - units)  # of a class of one example nothing is left but rounding
     known = every[~every.isnan().any(-1)]
-    centre = known.mean(0) + (without - every[number]) / len(known)
-    around, towards = units - centre, without - centre
-    apart = (torch.linalg.vector_norm(torch.stack((around, towards)), dim=-1) > ROUNDING).all(0)
-    return angle_between(units, without), angle_between(around[apart], towards[apart])
+    centres = known.mean(0) + (without - every[gold]) / len(known)
+    return angle_between(units, without), angle_between(directed(units - centres), directed(without - centres))
 
 
 def angle_between(one: Float[Tensor, "*n d"], other: Float[Tensor, "*n d"]) -> Float[Tensor, "*n"]:
@@ -164,7 +164,8 @@ def points(sums: ByLayer, spread: ByLayer = NONE, sample: ByLayer = NONE, few: B
     """The unit vectors u of at most 1,000 sampled examples along the axes of `class_cones.bases`, with their `length` before.
 
     `centred` and so on: of u - m, made a unit vector again, along the centred axes. What coordinates lack in length lies outside
-    of the axes. In layers without a sample there are the hidden states of at most 256 examples.
+    of the axes; `angle` and `centred_angle` are the true ones in degrees. In layers without a sample there
+    are the hidden states of at most 256 examples.
     """
     cones = _cones(sums, spread, sample, few)
     for layer, plain, centred in _both(cones):
@@ -174,6 +175,7 @@ def points(sums: ByLayer, spread: ByLayer = NONE, sample: ByLayer = NONE, few: B
         some = slice(POINTS)
         units = examples.units[some]
         around = in_three(units[:, :0]) if centred is None else centred.of(units)
-        more: dict[str, Tensor | Sequence[str]] = {"length": examples.norms[some]}
+        angle, centred_angle = (found[some] for found in own_angles(cones[layer]))
+        more: dict[str, Tensor | Sequence[str]] = {"length": examples.norms[some], "angle": angle, "centred_angle": centred_angle}
         more |= {"gold": examples.gold[some], "predicted": examples.predicted[some], "example": examples.names[some]}
         yield _reading(plain.of(units), around, torch.ones_like(examples.gold[some]), more, layer)
