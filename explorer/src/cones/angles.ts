@@ -12,11 +12,6 @@ export function degrees(value: Angle | undefined, signed = false): string {
   return Number(text) === 0 ? `${text}°` : `${value < 0 ? "−" : "+"}${text}°`;
 }
 
-/** A share as per cent; a dash where there is none. */
-export function percent(value: number | null | undefined): string {
-  return value === null || value === undefined || !Number.isFinite(value) ? "–" : `${(100 * value).toFixed(1)} %`;
-}
-
 /** Class × class angles of a row. */
 export function classAngles(cones: ConesReply, site: string, row: number): Angle[][] {
   const found = cones.data.angles[site]?.[row];

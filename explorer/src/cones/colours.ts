@@ -3,13 +3,6 @@
 const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#b0569a", "#a87b00", "#3a9fd8", "#5b5b5b", "#7a3e9d"];
 const DARK = ["#56b4e9", "#ff8a3d", "#2fc79a", "#e39ac8", "#f0c24a", "#8fd0ff", "#b9b9b9", "#c79bea"];
 
-export interface Theme {
-  dark: boolean;
-  ground: string;
-  ink: string;
-  faint: string;
-}
-
 /** The colour of a class; classes beyond the eighth begin again. */
 export function colourOf(index: number | null, dark: boolean): string {
   const colours = dark ? DARK : LIGHT;

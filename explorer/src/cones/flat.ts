@@ -1,6 +1,8 @@
 /** The cones on a 2D canvas, where there is no WebGL: the same scene by the same projection. */
+
+import type { Theme } from "../draw/colour";
 import { type Camera, projectAll } from "./camera";
-import { colourOf, type Theme } from "./colours";
+import { colourOf } from "./colours";
 import { rim, wireframe } from "./geometry";
 import { farthestFirst } from "./hit";
 import { type Drawing, pointSize, type Scene } from "./scene";
@@ -24,7 +26,7 @@ class FlatDrawing implements Drawing {
   draw(scene: Scene, camera: Camera, theme: Theme, ratio: number): void {
     sizeTo(this.canvas, camera, ratio);
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.pen.fillStyle = theme.ground;
+    this.pen.fillStyle = theme.paper;
     this.pen.fillRect(0, 0, camera.width, camera.height);
     this.sphere(camera, theme);
     scene.cones.forEach((_, c) => {
@@ -37,7 +39,7 @@ class FlatDrawing implements Drawing {
     const at = projectAll(camera, this.lines);
     const { pen } = this;
     pen.lineWidth = 1;
-    pen.strokeStyle = theme.faint;
+    pen.strokeStyle = theme.muted;
     pen.globalAlpha = 0.22;
     pen.beginPath();
     for (let i = 0; i < at.length; i += 6) {

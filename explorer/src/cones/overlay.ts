@@ -1,6 +1,9 @@
 /** What lies over both drawings: names of classes, the chosen texts with their paths, the point under the pointer. */
+
+import type { Theme } from "../draw/colour";
+import { visible } from "../draw/text";
 import { type Camera, projectAll } from "./camera";
-import { colourOf, type Theme } from "./colours";
+import { colourOf } from "./colours";
 import { sizeTo } from "./flat";
 import type { Marked, Scene } from "./scene";
 
@@ -31,7 +34,7 @@ function className(pen: CanvasRenderingContext2D, scene: Scene, c: number, camer
     camera,
     Float32Array.from(axis, (value) => value * reach),
   );
-  const name = cut(scene.names[c] ?? "");
+  const name = visible(scene.names[c] ?? "");
   const width = pen.measureText(name).width;
   const x = Math.max(4, Math.min(camera.width - width - 4, at[0]! - width / 2));
   const y = Math.max(14, Math.min(camera.height - 6, at[1]! + 4));
@@ -54,9 +57,9 @@ function marked(pen: CanvasRenderingContext2D, text: Marked, camera: Camera, the
   pen.arc(x, y, 8, 0, 2 * Math.PI);
   pen.fill();
   pen.lineWidth = 2;
-  pen.strokeStyle = theme.ground;
+  pen.strokeStyle = theme.paper;
   pen.stroke();
-  pen.fillStyle = theme.ground;
+  pen.fillStyle = theme.paper;
   pen.font = "700 11px system-ui, sans-serif";
   pen.fillText(text.name, x - pen.measureText(text.name).width / 2, y + 4);
   pen.font = FONT;
@@ -98,14 +101,8 @@ function written(
   theme: Theme,
 ): void {
   pen.lineWidth = 4;
-  pen.strokeStyle = theme.ground;
+  pen.strokeStyle = theme.paper;
   pen.strokeText(text, x, y);
   pen.fillStyle = colour;
   pen.fillText(text, x, y);
-}
-
-/** A name cut to what fits beside a cone, by whole characters, without marks that steer the direction of text. */
-export function cut(name: string, most = 24): string {
-  const plain = [...name.replace(/[\u202a-\u202e\u2066-\u2069\n\r\t]/g, " ")];
-  return plain.length > most ? `${plain.slice(0, most - 1).join("")}…` : plain.join("");
 }

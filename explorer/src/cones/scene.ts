@@ -1,6 +1,7 @@
 /** What both drawings of the cones are given, and what both can do. */
+
+import type { Theme } from "../draw/colour";
 import type { Camera } from "./camera";
-import type { Theme } from "./colours";
 import type { Cone } from "./data";
 
 /** A text in the drawing: its path over the layers, where it is now, and its tokens. */

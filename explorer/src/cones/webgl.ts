@@ -16,8 +16,9 @@ import {
   Scene as Stage,
   WebGLRenderer,
 } from "three";
+import type { Theme } from "../draw/colour";
 import type { Camera } from "./camera";
-import { colourOf, rgb, type Theme } from "./colours";
+import { colourOf, rgb } from "./colours";
 import { cone, rim, wireframe } from "./geometry";
 import { type Drawing, pointSize, type Scene } from "./scene";
 
@@ -51,11 +52,14 @@ interface Wedge {
   axis: Line<BufferGeometry, LineBasicMaterial>;
 }
 
-/** A drawing by WebGL on this canvas; an error where the browser has none. */
-export function webgl(canvas: HTMLCanvasElement): Drawing {
-  // alpha false and no antialias: both cost much where WebGL is computed in software.
-  const renderer = new WebGLRenderer({ canvas, antialias: devicePixelRatio < 2, powerPreference: "high-performance" });
-  return new WebglDrawing(renderer);
+/** A drawing by WebGL on this canvas; null where the browser has none. */
+export function webgl(canvas: HTMLCanvasElement): Drawing | null {
+  // Asked for here, because three prints errors where there is none. Smooth edges cost much where WebGL is computed in software.
+  const wanted = { alpha: false, antialias: devicePixelRatio < 2, powerPreference: "high-performance" } as const;
+  const context = canvas.getContext("webgl2", wanted);
+  return context
+    ? new WebglDrawing(new WebGLRenderer({ canvas, context: context as unknown as WebGLRenderingContext }))
+    : null;
 }
 
 class WebglDrawing implements Drawing {
@@ -86,8 +90,8 @@ class WebglDrawing implements Drawing {
 
   draw(scene: Scene, camera: Camera, theme: Theme, ratio: number): void {
     this.resize(camera, ratio);
-    this.renderer.setClearColor(new Color(theme.ground), 1);
-    this.sphere.material.color.set(theme.faint);
+    this.renderer.setClearColor(new Color(theme.paper), 1);
+    this.sphere.material.color.set(theme.muted);
     this.points(scene, theme);
     this.cones(scene, theme);
     this.material.uniforms.size!.value = pointSize(scene.shown.length, camera.projection[5]! / 4) * ratio;

@@ -1,0 +1,283 @@
+/** The true angles in d dimensions, and how much of the vectors the drawing shows. */
+import type { ComponentChildren } from "preact";
+import { percent, visible } from "../draw/text";
+import {
+  type Angle,
+  classAngles,
+  degrees,
+  difference,
+  explainedSum,
+  meanBetween,
+  textAngles,
+  tokenAngles,
+} from "./angles";
+import { colourOf } from "./colours";
+import type { Cone, ConesReply, PlaceReply } from "./data";
+import { drawnAngle } from "./geometry";
+
+/** One result at one site and layer. */
+export interface Place {
+  name: string;
+  cones: ConesReply;
+  site: string;
+  row: number;
+  layer: number;
+  drawn: Cone[];
+}
+
+export function Explained({ place }: { place: Place }) {
+  const shares = place.cones.data.explained[place.site]?.[place.row];
+  const sum = explainedSum(shares);
+  return (
+    <div class="explained">
+      <p>
+        <strong class="figure">{percent(sum)}</strong> of the variance of the vectors lies along the three drawn axes
+        {shares && sum !== null ? ` (${shares.map((share) => percent(share)).join(", ")})` : ""}; the drawing does not
+        show the rest.
+        <strong> Projections lie: a drawn angle is not the true one.</strong> The angles in the tables are the true
+        ones, in all dimensions.
+      </p>
+      {shares && sum !== null ? (
+        <svg
+          class="share"
+          viewBox="0 0 100 4"
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={`${percent(sum)} explained by three axes`}
+        >
+          <rect class="whole" width="100" height="4" />
+          {shares.map((share, i) => (
+            <rect
+              key={i}
+              class={`axis-${i}`}
+              x={100 * shares.slice(0, i).reduce<number>((total, value) => total + (value ?? 0), 0)}
+              width={100 * (share ?? 0)}
+              height="4"
+            />
+          ))}
+        </svg>
+      ) : null}
+    </div>
+  );
+}
+
+/** Class × class, with the drawn angle beside the true one. */
+export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
+  const { classes, n, quantile } = place.cones.data;
+  const angles = classAngles(place.cones, place.site, place.row);
+  return (
+    <Scrolled>
+      <table class="angles">
+        <caption>
+          True angles between the classes, layer {place.layer}, {place.site}
+          {place.name ? `, ${visible(place.name, 40)}` : ""}. In brackets: as drawn.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">class</th>
+            {classes.map((name, c) => (
+              <th key={c} scope="col">
+                <Dot index={c} dark={dark} /> {visible(name)}
+              </th>
+            ))}
+            <th scope="col">cone ({Math.round(100 * quantile)} %)</th>
+            <th scope="col">n</th>
+          </tr>
+        </thead>
+        <tbody>
+          {classes.map((name, c) => (
+            <tr key={c}>
+              <th scope="row">
+                <Dot index={c} dark={dark} /> {visible(name)}
+              </th>
+              {classes.map((_, d) => (
+                <td key={d}>{c === d ? "·" : <Both angle={angles[c]?.[d] ?? null} drawn={drawnOf(place, c, d)} />}</td>
+              ))}
+              <td>{degrees(finite(place.drawn[c]?.degrees))}</td>
+              <td>{n[c] ?? "–"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scrolled>
+  );
+}
+
+/** What a second result has more of each angle than the first. */
+export function AngleDifferences({ a, b, dark }: { a: Place; b: Place; dark: boolean }) {
+  const classes = a.cones.data.classes;
+  const [first, second] = [classAngles(a.cones, a.site, a.row), classAngles(b.cones, b.site, b.row)];
+  const change = difference(meanBetween(first), meanBetween(second));
+  return (
+    <Scrolled>
+      <table class="angles">
+        <caption>
+          Angles of B minus those of A: layer {b.layer} of {visible(b.name, 40)}, layer {a.layer} of{" "}
+          {visible(a.name, 40)}. On average the classes are{" "}
+          {change === null
+            ? "not known to be"
+            : change < 0
+              ? `${degrees(-change)} closer`
+              : `${degrees(change)} farther apart`}{" "}
+          in B.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">class</th>
+            {classes.map((name, c) => (
+              <th key={c} scope="col">
+                <Dot index={c} dark={dark} /> {visible(name)}
+              </th>
+            ))}
+            <th scope="col">cone</th>
+          </tr>
+        </thead>
+        <tbody>
+          {classes.map((name, c) => (
+            <tr key={c}>
+              <th scope="row">
+                <Dot index={c} dark={dark} /> {visible(name)}
+              </th>
+              {classes.map((_, d) => (
+                <td key={d}>{c === d ? "·" : degrees(difference(first[c]?.[d], second[c]?.[d]), true)}</td>
+              ))}
+              <td>{degrees(difference(finite(a.drawn[c]?.degrees), finite(b.drawn[c]?.degrees)), true)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scrolled>
+  );
+}
+
+export interface TextPlace {
+  name: string;
+  place: PlaceReply;
+  at: Place;
+  tokens: string[];
+}
+
+/** From the texts to each class; with two texts their difference. */
+export function TextAngles({ texts, dark }: { texts: TextPlace[]; dark: boolean }) {
+  const first = texts[0];
+  if (!first) return null;
+  const classes = first.at.cones.data.classes;
+  const rows = texts.map(({ place, at }) => textAngles(place, at.layer, at.row, classes.length));
+  const [a, b] = rows;
+  return (
+    <Scrolled>
+      <table class="angles">
+        <caption>
+          True angles from each text to the classes, layer {first.at.layer}. The nearest class is in bold.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">text</th>
+            {classes.map((name, c) => (
+              <th key={c} scope="col">
+                <Dot index={c} dark={dark} /> {visible(name)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((angles, i) => (
+            <tr key={i}>
+              <th scope="row">{texts[i]!.name}</th>
+              <Nearest angles={angles} />
+            </tr>
+          ))}
+          {a && b ? (
+            <tr>
+              <th scope="row">B − A</th>
+              {classes.map((_, c) => (
+                <td key={c}>{degrees(difference(a[c], b[c]), true)}</td>
+              ))}
+            </tr>
+          ) : null}
+        </tbody>
+      </table>
+    </Scrolled>
+  );
+}
+
+/** Angles of each token of a text. */
+export function TokenAngles({ text, dark }: { text: TextPlace; dark: boolean }) {
+  const { classes } = text.at.cones.data;
+  const rows = tokenAngles(text.place, text.at.layer, text.at.row, classes.length);
+  if (!rows.length) return null;
+  return (
+    <details>
+      <summary>
+        Angles of the {rows.length} tokens of {text.name}
+      </summary>
+      <Scrolled>
+        <table class="angles">
+          <caption class="unseen">True angles from each token to the classes</caption>
+          <thead>
+            <tr>
+              <th scope="col">token</th>
+              {classes.map((name, c) => (
+                <th key={c} scope="col">
+                  <Dot index={c} dark={dark} /> {visible(name)}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((angles, t) => (
+              <tr key={t}>
+                <th scope="row">
+                  {t + 1} <bdi>{visible(text.tokens[t] ?? "")}</bdi>
+                </th>
+                <Nearest angles={angles} />
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scrolled>
+    </details>
+  );
+}
+
+function Nearest({ angles }: { angles: Angle[] }) {
+  const known = angles.filter((angle): angle is number => angle !== null);
+  const least = known.length ? Math.min(...known) : null;
+  return (
+    <>
+      {angles.map((angle, c) => (
+        <td key={c}>{angle !== null && angle === least ? <strong>{degrees(angle)}</strong> : degrees(angle)}</td>
+      ))}
+    </>
+  );
+}
+
+function Both({ angle, drawn }: { angle: Angle; drawn: Angle }) {
+  return (
+    <>
+      {degrees(angle)} <span class="drawn">({degrees(drawn)})</span>
+    </>
+  );
+}
+
+/** The colour of a class as a dot beside its name. */
+export function Dot({ index, dark }: { index: number | null; dark: boolean }) {
+  return (
+    <svg class="dot" viewBox="0 0 10 10" aria-hidden="true">
+      <circle cx="5" cy="5" r="4.5" fill={colourOf(index, dark)} />
+    </svg>
+  );
+}
+
+function Scrolled({ children }: { children: ComponentChildren }) {
+  return <div class="scrolled">{children}</div>;
+}
+
+function drawnOf(place: Place, c: number, d: number): Angle {
+  const [a, b] = [place.drawn[c], place.drawn[d]];
+  return a && b ? drawnAngle(a.axis, b.axis) : null;
+}
+
+function finite(value: number | undefined): Angle {
+  return value !== undefined && Number.isFinite(value) ? value : null;
+}

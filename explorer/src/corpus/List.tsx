@@ -1,0 +1,196 @@
+/** A list of any length of which only the rows in sight are in the document. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useApp } from "../context";
+import { visible } from "../draw/text";
+import type { Loadable } from "../store";
+import { asked, type CorpusData, type CorpusRow, type Filter, nameOf, PAGE } from "./asked";
+import { afterKey, pagesOf, scrollTo, type Window, windowOf } from "./window";
+
+/** The height of a row in pixels, as the style sheet has it. */
+const ROW = 66;
+/** Pages that are only scrolled past are not asked for. */
+const PAUSE = 70;
+
+interface ListProps {
+  filter: Filter;
+  total: number;
+  onTotal: (total: number | null, error: string | null) => void;
+  onTake: (row: CorpusRow, side: "a" | "b") => void;
+  taken: { a: number | null; b: number | null };
+}
+
+export function List({ filter, total, onTotal, onTake, taken }: ListProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [scrolled, setScrolled] = useState(0);
+  const [height, setHeight] = useState(400);
+  const [active, setActive] = useState(0);
+  const focus = useRef(false);
+  const window = windowOf(scrolled, height, ROW, total);
+  const pages = usePages(filter, window);
+
+  useEffect(() => {
+    const look = new ResizeObserver(() => setHeight(box.current?.clientHeight || 400));
+    look.observe(box.current!);
+    return () => look.disconnect();
+  }, []);
+  useEffect(() => {
+    box.current!.scrollTop = 0;
+    setScrolled(0);
+    setActive(0);
+  }, [filter]);
+  const first = pages.get(pagesOf(window, PAGE)[0] ?? 0);
+  const count = first?.status === "done" ? first.reply.data.total : null;
+  const error = first?.status === "error" ? first.error : null;
+  useEffect(() => onTotal(count, error), [count, error]);
+  useEffect(() => {
+    if (!focus.current) return;
+    focus.current = false;
+    box.current?.querySelector<HTMLElement>(`[data-row="${active}"]`)?.focus({ preventScroll: true });
+  });
+
+  const moved = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = afterKey(event.key, active, total, Math.max(1, Math.floor(height / ROW) - 1));
+    if (next === null) return;
+    event.preventDefault();
+    focus.current = true;
+    setActive(next);
+    box.current!.scrollTop = scrollTo(next, box.current!.scrollTop, height, ROW);
+    setScrolled(box.current!.scrollTop);
+  };
+  // The row that Tab comes to is always there, even if it was scrolled away.
+  const indices = Array.from({ length: window.to - window.from }, (_, i) => window.from + i);
+  if (total > 0 && !indices.includes(active) && active < total) indices.push(active);
+  return (
+    <div class="corpus-scroll" ref={box} onScroll={(event) => setScrolled(event.currentTarget.scrollTop)}>
+      <ul style={{ height: `${total * ROW}px` }} onKeyDown={moved} aria-label="Texts of the corpus">
+        {indices.map((index) => (
+          <Row
+            key={index}
+            index={index}
+            total={total}
+            row={rowAt(pages, index)}
+            inOrder={index === active}
+            onTake={onTake}
+            onFocus={() => setActive(index)}
+            taken={taken}
+          />
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+type Pages = Map<number, Loadable<CorpusData>>;
+
+/** The pages of the rows in sight; asked for when scrolling pauses, taken back when they are out of sight. */
+function usePages(filter: Filter, window: Window): Pages {
+  const { store } = useApp();
+  const wanted = pagesOf(window, PAGE);
+  const numbers = wanted.length ? wanted : [0];
+  const key = numbers.join(" ");
+  const [settled, setSettled] = useState({ filter, numbers });
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled({ filter, numbers }), PAUSE);
+    return () => clearTimeout(timer);
+  }, [filter, key]);
+  useEffect(() => {
+    const { filter, numbers } = settled;
+    return () => {
+      for (const number of numbers) store.drop("corpus", asked(filter, number));
+    };
+  }, [settled, store]);
+  for (const number of settled.numbers) {
+    if (settled.filter === filter) store.ask("corpus", asked(filter, number));
+  }
+  return new Map(numbers.map((number) => [number, store.peek<CorpusData>("corpus", asked(filter, number))]));
+}
+
+function rowAt(pages: Pages, index: number): CorpusRow | null {
+  const page = pages.get(Math.floor(index / PAGE));
+  return page?.status === "done" ? (page.reply.data.rows[index % PAGE] ?? null) : null;
+}
+
+interface RowProps {
+  index: number;
+  total: number;
+  row: CorpusRow | null;
+  inOrder: boolean;
+  onTake: ListProps["onTake"];
+  onFocus: () => void;
+  taken: ListProps["taken"];
+}
+
+function Row({ index, total, row, inOrder, onTake, onFocus, taken }: RowProps) {
+  const { hello } = useApp();
+  const place = { transform: `translateY(${index * ROW}px)` };
+  const order = inOrder ? 0 : -1;
+  const labels = hello.corpus?.labels ?? [];
+  if (!row) {
+    return (
+      <li style={place} class="waiting" aria-setsize={total} aria-posinset={index + 1}>
+        <button
+          type="button"
+          class="text"
+          data-row={index}
+          tabIndex={order}
+          onFocus={onFocus}
+          aria-label={`Row ${index + 1}, loading`}
+        >
+          <span class="muted">{index + 1} …</span>
+        </button>
+      </li>
+    );
+  }
+  const wrong = row.label !== null && row.predicted !== null && row.label !== row.predicted;
+  const live = hello.models.length > 0;
+  return (
+    <li
+      style={place}
+      aria-setsize={total}
+      aria-posinset={index + 1}
+      class={taken.a === row.number ? "is-a" : taken.b === row.number ? "is-b" : ""}
+    >
+      <button
+        type="button"
+        class="text"
+        data-row={index}
+        tabIndex={order}
+        onFocus={onFocus}
+        aria-pressed={taken.a === row.number}
+        title={live ? "Take as text A" : row.id}
+        onClick={() => onTake(row, "a")}
+      >
+        <span class="words" dir="auto">
+          {visible(row.text, 300)}
+        </span>
+        <span class="facts">
+          <bdi>{visible(nameOf(labels, row.label))}</bdi>
+          {row.predicted === null ? null : (
+            <>
+              {" → "}
+              <bdi class={wrong ? "wrong" : ""}>
+                {wrong ? "✕ " : ""}
+                {visible(nameOf(labels, row.predicted))}
+              </bdi>
+            </>
+          )}
+          {row.probability === null ? "" : ` ${row.probability.toFixed(2)}`}
+          {row.angle === null ? "" : ` · ${row.angle.toFixed(0)}°`}
+        </span>
+      </button>
+      {live ? (
+        <button
+          type="button"
+          class="as-b"
+          tabIndex={order}
+          aria-pressed={taken.b === row.number}
+          title="Take as text B"
+          onClick={() => onTake(row, "b")}
+        >
+          B
+        </button>
+      ) : null}
+    </li>
+  );
+}

@@ -1,0 +1,146 @@
+/** Lines over layers, each named at its end; a table of the same numbers for those who do not see them. */
+import { visible } from "../draw/text";
+import { across, type Domain, domainOf, down, type Frame, finite, pathOf, type Series, spread, ticks } from "./lines";
+
+export interface LinesProps {
+  title: string;
+  series: Series[];
+  /** The names of the columns: numbers of layers. */
+  columns: number[];
+  format: (value: number) => string;
+  within?: Domain;
+  /** The column that is marked. */
+  marked?: number;
+  onColumn?: (column: number) => void;
+  /** A line at this value. */
+  level?: number;
+}
+
+const FRAME: Frame = { width: 480, height: 190, left: 44, right: 112, top: 12, bottom: 30 };
+
+export function Lines({ title, series, columns, format, within, marked, onColumn, level }: LinesProps) {
+  const domain = domainOf(series, within);
+  const ends = series.map(({ values }) => lastOf(values));
+  const heights = spread(
+    ends.map((value) => down(FRAME, value ?? domain[0], domain)),
+    14,
+    FRAME.top + 4,
+    FRAME.height - FRAME.bottom,
+  );
+  const x = (column: number) => across(FRAME, column, columns.length);
+  const every = Math.ceil(columns.length / 14);
+  return (
+    <figure class="lines">
+      <figcaption>{title}</figcaption>
+      <svg
+        viewBox={`0 0 ${FRAME.width} ${FRAME.height}`}
+        role="img"
+        aria-label={`${title}; the numbers are in the table below.`}
+      >
+        {ticks(domain).map((value) => (
+          <g key={value}>
+            <line
+              class="rule"
+              x1={FRAME.left}
+              x2={FRAME.width - FRAME.right}
+              y1={down(FRAME, value, domain)}
+              y2={down(FRAME, value, domain)}
+            />
+            <text class="tick" x={FRAME.left - 6} y={down(FRAME, value, domain) + 4} text-anchor="end">
+              {format(value)}
+            </text>
+          </g>
+        ))}
+        {level !== undefined && level >= domain[0] && level <= domain[1] ? (
+          <line
+            class="level"
+            x1={FRAME.left}
+            x2={FRAME.width - FRAME.right}
+            y1={down(FRAME, level, domain)}
+            y2={down(FRAME, level, domain)}
+          />
+        ) : null}
+        {columns.map((layer, i) =>
+          i % every === 0 || i === columns.length - 1 ? (
+            <text key={layer} class="tick" x={x(i)} y={FRAME.height - 12} text-anchor="middle">
+              {layer}
+            </text>
+          ) : null,
+        )}
+        {marked !== undefined ? (
+          <line class="marked" x1={x(marked)} x2={x(marked)} y1={FRAME.top} y2={FRAME.height - FRAME.bottom} />
+        ) : null}
+        {series.map(({ name, colour, values, dashed }, s) => (
+          <g key={s} stroke={colour} fill={colour}>
+            <path d={pathOf(values, FRAME, domain)} class={dashed ? "line dashed" : "line"} />
+            {values.map((value, i) =>
+              finite(value) ? (
+                <circle key={i} cx={x(i)} cy={down(FRAME, value, domain)} r={i === marked ? 4 : 2.2} />
+              ) : null,
+            )}
+            {ends[s] === null ? null : (
+              <text class="name" x={FRAME.width - FRAME.right + 8} y={heights[s]! + 4}>
+                {visible(name, 14)}
+                <title>{visible(name, 100)}</title>
+              </text>
+            )}
+          </g>
+        ))}
+        {onColumn
+          ? columns.map((layer, i) => (
+              // biome-ignore lint/a11y/noStaticElementInteractions: a slider chooses the layer for those without a mouse.
+              <rect
+                key={layer}
+                class="hot"
+                x={x(i) - 10}
+                y={FRAME.top}
+                width={20}
+                height={FRAME.height - FRAME.top - FRAME.bottom}
+                onClick={() => onColumn(i)}
+              >
+                <title>{`Layer ${layer}`}</title>
+              </rect>
+            ))
+          : null}
+      </svg>
+      <Numbers title={title} series={series} columns={columns} format={format} />
+    </figure>
+  );
+}
+
+function Numbers({ title, series, columns, format }: Pick<LinesProps, "title" | "series" | "columns" | "format">) {
+  return (
+    <details class="numbers">
+      <summary>Numbers</summary>
+      <div class="scrolled">
+        <table>
+          <caption class="unseen">{title}</caption>
+          <thead>
+            <tr>
+              <th scope="col">layer</th>
+              {columns.map((layer) => (
+                <th key={layer} scope="col">
+                  {layer}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {series.map(({ name, values }, s) => (
+              <tr key={s}>
+                <th scope="row">{visible(name, 40)}</th>
+                {columns.map((layer, i) => (
+                  <td key={layer}>{finite(values[i]) ? format(values[i]) : "–"}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
+
+function lastOf(values: (number | null)[]): number | null {
+  return values.findLast((value): value is number => finite(value)) ?? null;
+}

@@ -1,0 +1,42 @@
+/** The tokens of a text, shaded by what the heads took from them. */
+
+import { useApp } from "../context";
+import { visible } from "../draw/text";
+import type { TokenInfo } from "../protocol";
+import { inkOn, shade } from "./shades";
+import { largest, signed } from "./waterfall";
+
+interface TokensProps {
+  title: string;
+  tokens: TokenInfo[];
+  amounts: number[];
+  dark: boolean;
+}
+
+export function Tokens({ title, tokens, amounts, dark }: TokensProps) {
+  const { state } = useApp();
+  const most = largest(amounts);
+  if (!amounts.length) return null;
+  return (
+    <div class="stream-tokens">
+      <h3>{title}</h3>
+      <ol>
+        {amounts.map((amount, t) => (
+          <li key={t}>
+            <button
+              type="button"
+              class={state.token.value === t ? "now" : ""}
+              aria-pressed={state.token.value === t}
+              style={{ backgroundColor: shade(amount, most, dark), color: inkOn(amount, most, dark) }}
+              title={signed(amount, 3)}
+              onClick={() => (state.token.value = state.token.value === t ? null : t)}
+            >
+              <bdi>{visible(tokens[t]?.text ?? String(t + 1))}</bdi>
+              <span class="amount">{signed(amount)}</span>
+            </button>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
