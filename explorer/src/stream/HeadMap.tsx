@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { useApp } from "../context";
 import { shade } from "./shades";
-import { largest, signed } from "./waterfall";
+import { largest, signed } from "./steps";
 
 const MOVES: Record<string, [number, number]> = {
   ArrowLeft: [0, -1],

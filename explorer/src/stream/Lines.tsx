@@ -1,6 +1,6 @@
 /** Lines over layers, each named at its end; a table of the same numbers for those who do not see them. */
 import { visible } from "../draw/text";
-import { across, type Domain, domainOf, down, type Frame, finite, pathOf, type Series, spread, ticks } from "./lines";
+import { across, type Domain, domainOf, down, type Frame, finite, pathOf, type Series, spread, ticks } from "./layers";
 
 export interface LinesProps {
   title: string;

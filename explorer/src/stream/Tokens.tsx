@@ -4,7 +4,7 @@ import { useApp } from "../context";
 import { visible } from "../draw/text";
 import type { TokenInfo } from "../protocol";
 import { inkOn, shade } from "./shades";
-import { largest, signed } from "./waterfall";
+import { largest, signed } from "./steps";
 
 interface TokensProps {
   title: string;

@@ -1,6 +1,6 @@
 /** Steps that end in the total, one row for each part, as a list that is read as well as seen. */
 import { useApp } from "../context";
-import { adds, missing, type Parts, range, type Step, signed, waterfall } from "./waterfall";
+import { adds, missing, type Parts, range, type Step, signed, waterfall } from "./steps";
 
 const NAMES = { embeddings: "embeddings", heads: "heads", forward: "feed-forward", bias: "biases", rest: "rest" };
 

@@ -5,10 +5,10 @@ import { visible } from "../draw/text";
 import type { Input, TokenInfo } from "../protocol";
 import { HeadMap } from "../stream/HeadMap";
 import { Lines } from "../stream/Lines";
-import type { Series } from "../stream/lines";
+import type { Series } from "../stream/layers";
 import { Tokens } from "../stream/Tokens";
 import { Waterfall } from "../stream/Waterfall";
-import { minus, partsOf, rows, type StreamData, type StreamReply, signed, turnOf, values } from "../stream/waterfall";
+import { minus, partsOf, rows, type StreamData, type StreamReply, signed, turnOf, values } from "../stream/steps";
 
 export function StreamView() {
   const app = useApp();
