@@ -58,6 +58,12 @@ class Result(Shown):
 
         return load_tally(self._sums) if isinstance(self._sums, Path) else self._sums
 
+    def sums_of(self, quantity: str) -> "Tally":
+        """The sums of one quantity; those of a saved result are read without all others."""
+        from conoscope.measures.tally_files import load_tally
+
+        return load_tally(self._sums, quantity) if isinstance(self._sums, Path) else self._sums.of_quantity(quantity)
+
     @cached_property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
         """Every table by name; for a shard of a corpus, only those that are not empty."""
