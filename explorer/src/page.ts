@@ -10,5 +10,8 @@ function hostOf(element: HTMLElement): Host {
   return new StaticHost(frames, notes, command);
 }
 
+// The token came in the query and is in a cookie now: an address that is copied or seen does not hold it.
+if (location.protocol !== "file:" && location.search) history.replaceState(null, "", location.pathname + location.hash);
+
 const element = document.getElementById("explorer");
 if (element) mount(element, hostOf(element), { address: true });

@@ -2,8 +2,9 @@
 
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 
-from conoscope.common.errors import ConoscopeError
+from conoscope.common.errors import ConoscopeError, listed
 
 FOLDER = "static"
 SERVED = {
@@ -24,3 +25,9 @@ def built(name: str) -> str:
             f"the explorer's front end is not built: {name} is missing; type make explorer (it needs Node), or install a wheel, "
             "which has it"
         ) from error
+
+
+def refuse_missing(*packages: str) -> None:
+    """ConoscopeError if a package of the extra is not installed."""
+    if absent := [package for package in packages if find_spec(package) is None]:
+        raise ConoscopeError(f"explore needs {listed(absent)}, not installed; type pip install 'conoscope[explore]'")

@@ -61,6 +61,10 @@ class Page:
         if not self.closed:
             self._send(frame)
 
+    def refuse(self, number: int | None, line: str) -> None:
+        """Say in one line why there is no answer."""
+        self.send(error_frame(number, line))
+
     def unanswered(self) -> Iterator[_Asked]:
         """What runs and what waits."""
         yield from (() if self.running is None else (self.running,))
@@ -104,7 +108,7 @@ class Queue:
                 page.waiting.append(_Asked(request))
                 self._changed.notify()
                 return
-        page.send(error_frame(request.number, refusal))
+        page.refuse(request.number, refusal)
 
     def withdraw(self, page: Page, chosen: Callable[[_Asked], bool]) -> None:
         """Take the chosen requests of a page back: drop those that wait, stop the one that runs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.common.errors import ConoscopeError
 from conoscope.common.markup import Html, tag
-from conoscope.exploring.bundle import SERVED, built
+from conoscope.exploring.bundle import SERVED, built, refuse_missing
 from conoscope.exploring.frames import error_frame
 from conoscope.exploring.guarding import App, Guard
 from conoscope.exploring.queueing import Answering, Page, Queue
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.websockets import WebSocket
 
+NEEDED = ("starlette", "uvicorn", "websockets")
 HOST = "127.0.0.1"
 PAGES = 16
 """How many pages may be open at once."""
@@ -60,12 +61,9 @@ def serve(answering: Answering, port: int, opened: Callable[[str], None], token:
 
     ConoscopeError if the port is taken, a package is missing or the front end is not built.
     """
-    try:
-        import uvicorn
-        import websockets  # noqa: F401  # uvicorn answers no socket without it, and says so only when one is asked for
-        from starlette.applications import Starlette  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise missing(error) from error
+    refuse_missing(*NEEDED)
+    import uvicorn
+
     with listening(port) as listener:
         queue = Queue(answering)
         guard = Guard(application(queue), listener.getsockname()[1], token)
@@ -79,11 +77,6 @@ def serve(answering: Answering, port: int, opened: Callable[[str], None], token:
             uvicorn.Server(config).run(sockets=[listener])
         finally:
             queue.close()
-
-
-def missing(error: ModuleNotFoundError) -> ConoscopeError:
-    """The error for a package of the extra that is not installed."""
-    return ConoscopeError(f"explore needs {error.name}, which is not installed; type pip install 'conoscope[explore]'")
 
 
 def listening(port: int) -> socket.socket:
@@ -159,7 +152,7 @@ class _Talk:
         self._open += 1
         outbox = Outbox(asyncio.get_running_loop())
         page = self._queue.page(outbox.put)
-        tasks = [asyncio.create_task(outbox.empty_into(socket)), asyncio.create_task(_listen(socket, page, outbox))]
+        tasks = [asyncio.create_task(outbox.empty_into(socket)), asyncio.create_task(_listen(socket, page))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if tasks[0] in done and tasks[0].exception() is None:
@@ -172,7 +165,7 @@ class _Talk:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _listen(socket: "WebSocket", page: Page, outbox: Outbox) -> None:
+async def _listen(socket: "WebSocket", page: Page) -> None:
     """Take what a page asks until it goes."""
     from starlette.websockets import WebSocketDisconnect
 
@@ -184,4 +177,4 @@ async def _listen(socket: "WebSocket", page: Page, outbox: Outbox) -> None:
             try:
                 page.take(read_message(message.get("text") or ""))
             except RequestError as error:
-                outbox.put(error_frame(error.number, str(error)))
+                page.refuse(error.number, str(error))
