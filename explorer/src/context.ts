@@ -1,9 +1,12 @@
 /** What every part of the page has at hand, and hooks for the two sides A and B. */
-import { createContext } from "preact";
-import { useContext, useEffect, useMemo, useRef } from "preact/hooks";
+import { createContext, type RefObject } from "preact";
+import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Signal, signal } from "@preact/signals";
+import { DARK, LIGHT, type Theme } from "./draw/colour";
+import type { Picture } from "./draw/paint";
 import type { Host } from "./hosts/host";
 import { type Edits, type Hello, type Input, keyOf, type ModelInfo, type Reply, type RunData } from "./protocol";
-import { type State, withoutEmpty } from "./state";
+import { type Show, type State, withoutEmpty } from "./state";
 import type { Loadable, Store } from "./store";
 
 export interface App {
@@ -11,6 +14,16 @@ export interface App {
   store: Store;
   state: State;
   hello: Hello;
+  /** What the view that is open can be saved as. */
+  exportable: Signal<Exportable | null>;
+}
+
+/** What a view offers for files: a picture (SVG, PNG) or a canvas of its own (PNG), and a table (CSV). */
+export interface Exportable {
+  name: string;
+  picture?: (theme: Theme) => Picture | null;
+  canvas?: () => HTMLCanvasElement | null;
+  csv?: () => string;
 }
 
 export const AppContext = createContext<App | null>(null);
@@ -109,4 +122,62 @@ export function modelOf(app: App, side: Side): ModelInfo | null {
   const { model, modelB } = app.state;
   const index = side === "b" ? (modelB.value ?? model.value) : model.value;
   return app.hello.models[index] ?? null;
+}
+
+/** Offers what a view shows for files, as long as it is open. */
+export function useExport(exportable: Exportable): void {
+  const { exportable: offered } = useApp();
+  useEffect(() => {
+    offered.value = exportable;
+  });
+  useEffect(
+    () => () => {
+      offered.value = null;
+    },
+    [offered],
+  );
+}
+
+const dark = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+const theme = signal<Theme>(dark?.matches ? DARK : LIGHT);
+dark?.addEventListener("change", () => {
+  theme.value = dark.matches ? DARK : LIGHT;
+});
+
+export function useTheme(): Theme {
+  return theme.value;
+}
+
+/** The width of an element in pixels, followed; `initial` until it is known. */
+export function useWidth<E extends HTMLElement>(initial: number): [RefObject<E | null>, number] {
+  const ref = useRef<E>(null);
+  const [width, setWidth] = useState(initial);
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (!element) return;
+    const read = () => setWidth(Math.floor(element.clientWidth) || initial);
+    read();
+    if (typeof ResizeObserver === "undefined") return;
+    const observer = new ResizeObserver(read);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [initial]);
+  return [ref, width];
+}
+
+/** The value as it was once it has stayed the same for some time. */
+export function useSettled<T>(value: T, key: string, wait: number): T {
+  const [settled, setSettled] = useState({ value, key });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: equal keys are equal values.
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled({ value, key }), wait);
+    return () => clearTimeout(timer);
+  }, [key, wait]);
+  return settled.key === key ? value : settled.value;
+}
+
+/** Whether B is chosen, and what is shown: A where there is no B. */
+export function showOf(state: State): Show {
+  const chosen = state.other.value !== null || state.modelB.value !== null;
+  return chosen ? state.show.value : "a";
 }

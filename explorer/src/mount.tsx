@@ -2,7 +2,8 @@
 import { render } from "preact";
 import { followFragment } from "./address";
 import { App } from "./app";
-import { AppContext } from "./context";
+import { signal } from "@preact/signals";
+import { AppContext, type Exportable } from "./context";
 import type { Host } from "./hosts/host";
 import type { Hello } from "./protocol";
 import { settle } from "./settle";
@@ -23,7 +24,7 @@ export function mount(element: HTMLElement, host: Host, options: MountOptions = 
   const show = (hello: Hello) => {
     if (ended) return;
     settle(state, hello);
-    const app = { host, store: new Store(host), state, hello };
+    const app = { host, store: new Store(host), state, hello, exportable: signal<Exportable | null>(null) };
     render(
       <AppContext.Provider value={app}>
         <App />

@@ -94,7 +94,7 @@ export function writeFragment(state: State): string {
     const field = FIELDS[key] as Field<unknown>;
     const text = (value: unknown) => (value === null ? null : field.write(value));
     const now = text(state[key].value);
-    return now === null || now === text(field.initial) ? [] : [`${key}=${encodeURIComponent(now)}`];
+    return now === null || now === text(field.initial) ? [] : [`${key}=${encodeURIComponent(wellFormed(now))}`];
   }).join("&");
 }
 
@@ -117,6 +117,11 @@ export function readFragment(state: State, fragment: string): void {
         target.value = next;
     }
   });
+}
+
+/** The text without halves of characters, which no address can hold. */
+function wellFormed(text: string): string {
+  return text.replace(/[\ud800-\udfff]/gu, "\ufffd");
 }
 
 function decoded(text: string): string {

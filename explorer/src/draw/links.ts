@@ -1,0 +1,137 @@
+/** Tokens in two columns and what goes between them: on the left who looks, on the right what is looked at. */
+import type { Theme } from "./colour";
+import { css, PALETTE, rgbOf } from "./colour";
+import { type Link, linksOf, type SquareMap } from "./maps";
+import type { Paint, Picture } from "./paint";
+import { figure, visible } from "./text";
+
+export interface LinksLayout {
+  width: number;
+  height: number;
+  row: number;
+  /** The x of the ends of the links. */
+  left: number;
+  right: number;
+}
+
+/** Beyond this many tokens only the strongest links are drawn. */
+export const DENSE = 64;
+/** The most links that are drawn of a dense map. */
+export const MOST = 1500;
+const BAR = 58;
+
+/** Where rows lie: lower ones for long texts. */
+export function linksLayout(size: number, width: number): LinksLayout {
+  const row = size <= 32 ? 24 : size <= 128 ? 20 : 15;
+  const label = Math.min(120, Math.max(64, width * 0.27));
+  return { width, height: size * row + 8, row, left: label, right: width - label - BAR };
+}
+
+export function rowAt(layout: LinksLayout, y: number, size: number): number | null {
+  const row = Math.floor((y - 4) / layout.row);
+  return row >= 0 && row < size ? row : null;
+}
+
+/** What is pointed at: a token that looks, or one that is looked at. */
+export interface Focus {
+  row: number;
+  side: "from" | "to";
+}
+
+/** The weakest link that is drawn: a share of the strongest, so that a map of any head shows something. */
+export function leastOf(most: number, share: number): number {
+  return most * share;
+}
+
+export interface LinksOptions {
+  theme: Theme;
+  focus: Focus | null;
+  least: number;
+  most: number;
+  special: readonly boolean[];
+  signed: boolean;
+}
+
+/** The picture of a map's links; with a focus, those of its token stand out and have their numbers. */
+export function linksPicture(map: SquareMap, names: readonly string[], layout: LinksLayout, options: LinksOptions): Picture {
+  const links = linksOf(map, options.least, map.size > DENSE ? MOST : map.size * map.size);
+  return {
+    width: layout.width,
+    height: layout.height,
+    draw: (paint) => {
+      for (const link of links) drawLink(paint, link, layout, options);
+      if (options.focus) drawFocus(paint, map, layout, options, options.focus);
+      names.forEach((name, i) => {
+        drawName(paint, name, i, layout, options);
+      });
+    },
+  };
+}
+
+function middleOf(layout: LinksLayout, row: number): number {
+  return 4 + (row + 0.5) * layout.row;
+}
+
+function belongs(link: Link, focus: Focus): boolean {
+  return focus.side === "from" ? link.from === focus.row : link.to === focus.row;
+}
+
+/** Of differences, orange for more and blue for less, as in the matrix. */
+function colourOf(value: number, { theme, signed }: LinksOptions): string {
+  if (signed && value >= 0) return PALETTE[1];
+  return theme.dark ? PALETTE[5] : PALETTE[0];
+}
+
+function drawLink(paint: Paint, link: Link, layout: LinksLayout, options: LinksOptions): void {
+  const { focus, most } = options;
+  const share = most > 0 ? Math.abs(link.value) / most : 0;
+  // With a focus the others stay as a faint ground.
+  const alpha = focus ? 0.05 : 0.08 + 0.72 * share;
+  if (focus && belongs(link, focus)) return;
+  const [y0, y1] = [middleOf(layout, link.from), middleOf(layout, link.to)];
+  paint.link(layout.left, y0, layout.right, y1, colourOf(link.value, options), 0.75 + 2.75 * share, alpha);
+}
+
+function drawFocus(paint: Paint, map: SquareMap, layout: LinksLayout, options: LinksOptions, focus: Focus): void {
+  const { theme, most } = options;
+  for (let i = 0; i < map.size; i++) {
+    const [from, to] = focus.side === "from" ? [focus.row, i] : [i, focus.row];
+    const value = map.values[from * map.size + to]!;
+    if (!Number.isFinite(value)) continue;
+    const share = most > 0 ? Math.abs(value) / most : 0;
+    const [y0, y1] = [middleOf(layout, from), middleOf(layout, to)];
+    const colour = colourOf(value, options);
+    if (share > 0.004) paint.link(layout.left, y0, layout.right, y1, colour, 0.75 + 3.5 * share, 0.15 + 0.8 * share);
+    drawBar(paint, value, share, middleOf(layout, i), layout, colour, theme);
+  }
+}
+
+function drawBar(
+  paint: Paint,
+  value: number,
+  share: number,
+  y: number,
+  layout: LinksLayout,
+  colour: string,
+  theme: Theme,
+): void {
+  const left = layout.width - BAR + 4;
+  const height = Math.min(12, layout.row - 4);
+  paint.rect(left, y - height / 2, Math.max(0.5, share * (BAR - 36)), height, colour);
+  paint.text(layout.width - 2, y, figure(value), { fill: theme.muted, size: Math.min(11, layout.row - 3), anchor: "end" });
+}
+
+function drawName(paint: Paint, name: string, i: number, layout: LinksLayout, options: LinksOptions): void {
+  const { theme, focus, special } = options;
+  const y = middleOf(layout, i);
+  const size = Math.min(13, layout.row - 3);
+  const room = layout.left - 10;
+  const fill = special[i] ? theme.muted : theme.ink;
+  const chosen = (side: Focus["side"]) => focus?.row === i && focus.side === side;
+  const ground = css(rgbOf(theme.accent));
+  if (chosen("from")) paint.rect(0, y - layout.row / 2 + 1, layout.left - 4, layout.row - 2, ground, 0.18);
+  if (chosen("to")) paint.rect(layout.right + 4, y - layout.row / 2 + 1, room + 4, layout.row - 2, ground, 0.18);
+  const text = visible(name, 20);
+  paint.text(layout.left - 8, y, text, { fill, size, anchor: "end", width: room, bold: chosen("from") });
+  paint.text(layout.right + 8, y, text, { fill, size, width: room, bold: chosen("to") });
+}

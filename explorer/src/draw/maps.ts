@@ -1,0 +1,178 @@
+/** Attention maps: one map of a run's arrays, its strongest links, what its rows look at, and its picture. */
+import type { Tensor, TokenInfo } from "../protocol";
+import type { Rgb, Theme } from "./colour";
+import type { Paint, Picture, Pixels } from "./paint";
+import { type Scale } from "./scale";
+import { visible } from "./text";
+
+/** A square of numbers: row i holds what token i looks at. */
+export interface SquareMap {
+  size: number;
+  values: Float32Array;
+}
+
+/** The map of a layer and head (from 1) out of an array (l, h, t, t), or (l, t, t) which all heads of a layer share. */
+export function mapIn(tensor: Tensor | undefined, layer: number, head: number): SquareMap | null {
+  if (!tensor || !(tensor.values instanceof Float32Array)) return null;
+  const { shape, values } = tensor;
+  const size = shape.at(-1) ?? 0;
+  const heads = shape.length === 4 ? shape[1]! : 1;
+  const at = (layer - 1) * heads + (shape.length === 4 ? head - 1 : 0);
+  const inside = layer >= 1 && layer <= shape[0]! && (shape.length === 3 || (head >= 1 && head <= heads));
+  return inside ? { size, values: values.subarray(at * size * size, (at + 1) * size * size) } : null;
+}
+
+export interface Link {
+  from: number;
+  to: number;
+  value: number;
+}
+
+/** The links of at least `least` without their sign, the strongest `most` of them, weakest first so that strong ones lie above. */
+export function linksOf(map: SquareMap, least: number, most: number): Link[] {
+  const found: Link[] = [];
+  for (let from = 0; from < map.size; from++) {
+    for (let to = 0; to < map.size; to++) {
+      const value = map.values[from * map.size + to]!;
+      if (Math.abs(value) >= least && value !== 0) found.push({ from, to, value });
+    }
+  }
+  found.sort((a, b) => Math.abs(a.value) - Math.abs(b.value));
+  return found.slice(Math.max(0, found.length - most));
+}
+
+/** The indices of a row's largest numbers, largest first. */
+export function strongest(row: ArrayLike<number>, count: number): number[] {
+  const order = Array.from({ length: row.length }, (_, i) => i).filter((i) => !Number.isNaN(row[i]!));
+  return order.sort((a, b) => Math.abs(row[b]!) - Math.abs(row[a]!)).slice(0, count);
+}
+
+export const LOOKS = ["previous", "next", "itself", "first", "special"] as const;
+export type Look = (typeof LOOKS)[number];
+
+/** The share of a map that goes to the previous, the next and the same token, to the first, and to special tokens. */
+export function looksOf(map: SquareMap, tokens: readonly TokenInfo[]): Record<Look, number> {
+  const sums = { previous: 0, next: 0, itself: 0, first: 0, special: 0 };
+  let all = 0;
+  for (let i = 0; i < map.size; i++) {
+    for (let j = 0; j < map.size; j++) {
+      const value = map.values[i * map.size + j]!;
+      if (Number.isNaN(value)) continue;
+      all += value;
+      if (j === i - 1) sums.previous += value;
+      if (j === i + 1) sums.next += value;
+      if (j === i) sums.itself += value;
+      if (j === 0) sums.first += value;
+      if (isSpecial(tokens[j])) sums.special += value;
+    }
+  }
+  for (const look of LOOKS) sums[look] = all > 0 ? sums[look] / all : Number.NaN;
+  return sums;
+}
+
+const LOOK_NAMES: Record<Look, string> = {
+  previous: "the token before",
+  next: "the token after",
+  itself: "the token itself",
+  first: "the first token",
+  special: "special tokens",
+};
+
+/** One sentence on what a map looks at. */
+export function sentenceOf(looks: Record<Look, number>): string {
+  const order = LOOKS.filter((look) => Number.isFinite(looks[look])).sort((a, b) => looks[b] - looks[a]);
+  const [first, second] = order;
+  if (!first) return "";
+  const share = (look: Look) => `${Math.round(looks[look] * 100)} % to ${LOOK_NAMES[look]}`;
+  if (looks[first] < 0.3) return `It spreads: at most ${share(first)}.`;
+  return second ? `Of all its weight, ${share(first)}, ${share(second)}.` : `Of all its weight, ${share(first)}.`;
+}
+
+const SPECIAL = new Set(["cls", "sep", "special"]);
+
+export function isSpecial(token: TokenInfo | undefined): boolean {
+  return token !== undefined && (token.word === null || SPECIAL.has(token.kind));
+}
+
+/** The map as pixels, one for each cell. */
+export function pixelsOf(values: ArrayLike<number>, columns: number, rgb: (value: number) => Rgb): Pixels {
+  const data = new Uint8ClampedArray(values.length * 4);
+  for (let i = 0; i < values.length; i++) {
+    const [red, green, blue] = rgb(values[i]!);
+    data[i * 4] = red;
+    data[i * 4 + 1] = green;
+    data[i * 4 + 2] = blue;
+    data[i * 4 + 3] = 255;
+  }
+  return { columns, rows: columns ? values.length / columns : 0, data };
+}
+
+export interface MatrixLayout {
+  /** Room for the names on the left and on top. */
+  margin: number;
+  cell: number;
+  side: number;
+  size: number;
+  names: boolean;
+}
+
+/** Where the cells of a matrix lie in a room of this width: names where they can be read, cells of at least a pixel. */
+export function matrixLayout(size: number, room: number): MatrixLayout {
+  const named = Math.min(96, room * 0.28);
+  const names = size > 0 && (room - named) / size >= 10;
+  const margin = names ? named : 4;
+  const cell = size > 0 ? Math.min(28, (room - margin - 2) / size) : 0;
+  return { margin, cell, side: cell * size, size, names };
+}
+
+/** The row and column at a place in the picture; null outside of the cells. */
+export function cellAt(layout: MatrixLayout, x: number, y: number): { row: number; column: number } | null {
+  const [column, row] = [x, y].map((place) => Math.floor((place - layout.margin) / layout.cell)) as [number, number];
+  const inside = (place: number) => place >= 0 && place < layout.size;
+  return inside(row) && inside(column) ? { row, column } : null;
+}
+
+export interface MatrixMarks {
+  row: number | null;
+  column: number | null;
+}
+
+/** The matrix with its names and the row and cell that are selected. */
+export function matrixPicture(
+  map: SquareMap,
+  names: readonly string[],
+  scale: Scale,
+  layout: MatrixLayout,
+  theme: Theme,
+  marks: MatrixMarks,
+): Picture {
+  const { margin, cell, side } = layout;
+  const whole = Math.ceil(margin + side + 2);
+  return {
+    width: whole,
+    height: whole,
+    draw: (paint) => {
+      paint.image(margin, margin, side, side, pixelsOf(map.values, map.size, scale.rgb));
+      if (layout.names) drawNames(paint, names, layout, theme, marks);
+      if (marks.row !== null) paint.frame(margin, margin + marks.row * cell, side, cell, theme.ink, 1.5);
+      if (marks.column !== null) paint.frame(margin + marks.column * cell, margin, cell, side, theme.ink, 1);
+    },
+  };
+}
+
+function drawNames(paint: Paint, names: readonly string[], layout: MatrixLayout, theme: Theme, marks: MatrixMarks): void {
+  const { margin, cell } = layout;
+  const size = Math.min(12, cell);
+  names.forEach((name, i) => {
+    const middle = margin + (i + 0.5) * cell;
+    const chosen = marks.row === i;
+    const style = { fill: chosen ? theme.accent : theme.ink, size, width: margin - 8, bold: chosen };
+    paint.text(margin - 6, middle, visible(name, 16), { ...style, anchor: "end" });
+  });
+  // Names on top would be turned; a few numbers of tokens say the same without turned heads.
+  const step = Math.max(1, Math.ceil(24 / cell));
+  for (let i = 0; i < names.length; i += step) {
+    const fill = marks.column === i ? theme.accent : theme.muted;
+    paint.text(margin + (i + 0.5) * cell, margin - 8, String(i + 1), { fill, size: 10, anchor: "middle" });
+  }
+}

@@ -1,0 +1,359 @@
+/** The view of one head: what each token looks at, as links and as a matrix, beside the mean over the corpus. */
+import { useMemo, useState } from "preact/hooks";
+import { selectHead } from "../actions";
+import { modelOf, useApp, useExport, useReply, useTheme, useWidth } from "../context";
+import type { Theme } from "../draw/colour";
+import { csvOf } from "../draw/csv";
+import { DENSE, type Focus, linksLayout, linksPicture, MOST, rowAt } from "../draw/links";
+import { cellAt, isSpecial, looksOf, mapIn, matrixLayout, matrixPicture, sentenceOf, strongest } from "../draw/maps";
+import { pixelsOf } from "../draw/maps";
+import { largest, rootScale, scaleFor, type Scale } from "../draw/scale";
+import { figure, percent, visible } from "../draw/text";
+import { Drawn, Failure, ScaleLegend, Segments, Stepper, Waiting } from "../panels/parts";
+import type { MapKind, MeanMapData } from "../protocol";
+import { type ShownMap, useShownMap, useSides } from "../sides";
+
+export const MAP_NAMES: Record<MapKind, { name: string; about: string }> = {
+  weights: { name: "weights α", about: "How much of its attention a token gives to each other. Each row adds up to 1." },
+  norms: { name: "norms ‖αf(x)‖", about: "How long the vector is that a token takes from each other: weight times what is there." },
+  residual: {
+    name: "with residual",
+    about: "What each token is made of after the layer, as shares: all heads, its own way past attention, and the normalisation.",
+  },
+};
+
+export function HeadView() {
+  const app = useApp();
+  const { state } = app;
+  const sides = useSides();
+  const model = modelOf(app, sides.show === "b" ? "b" : "a");
+  const kind = model?.maps.includes(state.map.value) ? state.map.value : "weights";
+  const layer = Math.min(state.layer.value, model?.layers ?? 1);
+  const head = Math.min(state.head.value, model?.heads[layer - 1] ?? 1);
+  const shown = useShownMap(sides, kind, layer, head);
+  if (!model) return <p class="empty">A head needs a model: open one with conoscope explore MODEL.</p>;
+  return (
+    <div class="view">
+      <HeadControls layer={layer} head={head} kind={kind} />
+      {sides.reason ? <Failure line={sides.reason} /> : null}
+      {shown.map ? (
+        <Maps shown={shown} kind={kind} layer={layer} head={head} />
+      ) : sides.reason ? null : (
+        <Waiting shown={shown.waiting} what="Computing the map" empty="Type a text on the left: what the head looks at is drawn here." />
+      )}
+    </div>
+  );
+}
+
+function HeadControls({ layer, head, kind }: { layer: number; head: number; kind: MapKind }) {
+  const app = useApp();
+  const { state } = app;
+  const model = modelOf(app, "a");
+  if (!model) return null;
+  return (
+    <div class="controls">
+      <Stepper
+        label="Layer"
+        value={layer}
+        most={model.layers}
+        onChange={(value) => selectHead(state, value, Math.min(head, model.heads[value - 1] ?? 1))}
+      />
+      <Stepper label="Head" value={head} most={model.heads[layer - 1] ?? 1} onChange={(value) => selectHead(state, layer, value)} />
+      <Segments<MapKind>
+        label="Map"
+        value={kind}
+        options={(["weights", "norms", "residual"] as const).map((value) => ({
+          value,
+          name: MAP_NAMES[value].name,
+          title: MAP_NAMES[value].about,
+          disabled: !model.maps.includes(value),
+        }))}
+        onChange={(value) => {
+          state.map.value = value;
+        }}
+      />
+    </div>
+  );
+}
+
+interface MapsProps {
+  shown: ShownMap;
+  kind: MapKind;
+  layer: number;
+  head: number;
+}
+
+function Maps({ shown, kind, layer, head }: MapsProps) {
+  const { state } = useApp();
+  const { names, tokens, signed } = shown;
+  const map = shown.map!;
+  const [pointed, setPointed] = useState<Focus | null>(null);
+  const [cell, setCell] = useState<{ row: number; column: number } | null>(null);
+  const pinned = state.token.value !== null && state.token.value < map.size ? state.token.value : null;
+  const focus: Focus | null = pointed ?? (pinned === null ? null : { row: pinned, side: "from" });
+  const scale = scaleFor(map.values, signed, true);
+  const looks = signed || kind === "norms" ? null : sentenceOf(looksOf(map, tokens));
+  useExport({
+    name: `head-${layer}.${head}-${kind}`,
+    picture: (theme) => filePicture(shown, scale, theme),
+    csv: () => mapCsv(shown),
+  });
+  return (
+    <>
+      <p class="reading">
+        {signed ? "B − A: blue where B gives less, orange where B gives more. " : `${MAP_NAMES[kind].about} `}
+        {looks ? <strong>{looks}</strong> : null}
+      </p>
+      <div class="head-pair">
+        <Links shown={shown} scale={scale} focus={focus} pinned={pinned} onPoint={setPointed} />
+        <div class="head-side">
+          <Matrix shown={shown} scale={scale} row={focus?.side === "from" ? focus.row : null} cell={cell} onCell={setCell} />
+          <Readout shown={shown} cell={cell} focus={focus} kind={kind} />
+          <ScaleLegend scale={scale} name={signed ? "difference" : kind === "norms" ? "length" : kind === "weights" ? "weight" : "share"} />
+          <MeanMap layer={layer} head={head} />
+        </div>
+      </div>
+      <span class="unseen">{names.length} tokens</span>
+    </>
+  );
+}
+
+interface LinksProps {
+  shown: ShownMap;
+  scale: Scale;
+  focus: Focus | null;
+  pinned: number | null;
+  onPoint: (focus: Focus | null) => void;
+}
+
+function Links({ shown, scale, focus, pinned, onPoint }: LinksProps) {
+  const { state } = useApp();
+  const theme = useTheme();
+  const [ref, width] = useWidth<HTMLDivElement>(420);
+  const [share, setShare] = useState(0.1);
+  const map = shown.map!;
+  const layout = linksLayout(map.size, Math.min(560, Math.max(280, width)));
+  const special = useMemo(() => shown.tokens.map(isSpecial), [shown.tokens]);
+  const options = { theme, focus, least: scale.most * share, most: scale.most, special, signed: shown.signed };
+  const picture = linksPicture(map, shown.names, layout, options);
+  const pointed = (event: { offsetX: number; offsetY: number }): Focus | null => {
+    const row = rowAt(layout, event.offsetY, map.size);
+    if (row === null) return null;
+    return { row, side: event.offsetX > (layout.left + layout.right) / 2 ? "to" : "from" };
+  };
+  const pin = (row: number) => {
+    state.token.value = state.token.value === row ? null : row;
+    state.word.value = shown.tokens[row]?.word ?? state.word.value;
+  };
+  return (
+    <section class="links" aria-label="Links between tokens">
+      <div class="columns" aria-hidden="true">
+        <span>who looks</span>
+        <span>what it looks at</span>
+      </div>
+      <div class="scroller" ref={ref}>
+        <div class="layers">
+          <Drawn
+            picture={picture}
+            label={`Links of ${map.size} tokens; the buttons before it name each`}
+            onPointerMove={(event: PointerEvent) => onPoint(pointed(event))}
+            onPointerLeave={() => onPoint(null)}
+            onClick={(event: MouseEvent) => {
+              const at = pointed(event);
+              if (at) pin(at.row);
+            }}
+          />
+          <RowButtons shown={shown} layout={layout} pinned={pinned} onPoint={onPoint} onPin={pin} />
+        </div>
+      </div>
+      <label class="slider">
+        <span>Hide links below {percent(share)} of the strongest</span>
+        <input type="range" min={0} max={0.6} step={0.02} value={share} onInput={(event) => setShare(Number(event.currentTarget.value))} />
+      </label>
+      {map.size > DENSE ? <p class="muted">A long text: at most the {MOST.toLocaleString("en")} strongest links are drawn. Point at a token for all of its own.</p> : null}
+    </section>
+  );
+}
+
+interface RowButtonsProps {
+  shown: ShownMap;
+  layout: { row: number; left: number };
+  pinned: number | null;
+  onPoint: (focus: Focus | null) => void;
+  onPin: (row: number) => void;
+}
+
+/** Buttons over the names of the left column, for the keyboard and for who hears the page. */
+function RowButtons({ shown, layout, pinned, onPoint, onPin }: RowButtonsProps) {
+  const [at, setAt] = useState(0);
+  const map = shown.map!;
+  const current = Math.min(at, map.size - 1);
+  const move = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
+    const next = rowAfter(event.key, current, map.size);
+    if (next === null) return;
+    event.preventDefault();
+    setAt(next);
+    event.currentTarget.querySelectorAll<HTMLElement>("button")[next]?.focus();
+  };
+  return (
+    <div class="rows" onKeyDown={move}>
+      {shown.names.slice(0, map.size).map((name, i) => (
+        <button
+          key={i}
+          type="button"
+          tabIndex={i === current ? 0 : -1}
+          aria-pressed={pinned === i}
+          aria-label={`${visible(name, 40)}, token ${i + 1}`}
+          style={{ height: `${layout.row}px`, width: `${layout.left}px` }}
+          onFocus={() => {
+            setAt(i);
+            onPoint({ row: i, side: "from" });
+          }}
+          onBlur={() => onPoint(null)}
+          onPointerEnter={() => onPoint({ row: i, side: "from" })}
+          onPointerLeave={() => onPoint(null)}
+          onClick={() => onPin(i)}
+        />
+      ))}
+    </div>
+  );
+}
+
+/** The next row for a key of the keyboard; null for other keys. */
+export function rowAfter(key: string, row: number, size: number): number | null {
+  const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: size - 1, PageDown: row + 10, PageUp: row - 10 }[key];
+  return to === undefined ? null : Math.max(0, Math.min(size - 1, to));
+}
+
+interface MatrixProps {
+  shown: ShownMap;
+  scale: Scale;
+  row: number | null;
+  cell: { row: number; column: number } | null;
+  onCell: (cell: { row: number; column: number } | null) => void;
+}
+
+function Matrix({ shown, scale, row, cell, onCell }: MatrixProps) {
+  const theme = useTheme();
+  const { state } = useApp();
+  const [ref, width] = useWidth<HTMLElement>(340);
+  const map = shown.map!;
+  const layout = matrixLayout(map.size, Math.min(width, 460));
+  const marks = { row: cell?.row ?? row, column: cell?.column ?? null };
+  const picture = matrixPicture(map, shown.names, scale, layout, theme, marks);
+  const onKeyDown = (event: KeyboardEvent) => {
+    const next = cellAfter(event.key, cell ?? { row: row ?? 0, column: 0 }, map.size);
+    if (event.key === "Escape") onCell(null);
+    if (!next) return;
+    event.preventDefault();
+    onCell(next);
+  };
+  return (
+    <figure class="matrix" ref={ref}>
+      <Drawn
+        picture={picture}
+        label={`The map as a matrix of ${map.size} rows that look and ${map.size} columns that are looked at; arrow keys read its cells`}
+        tabIndex={0}
+        onKeyDown={onKeyDown}
+        onPointerMove={(event: PointerEvent) => onCell(cellAt(layout, event.offsetX, event.offsetY))}
+        onPointerLeave={() => onCell(null)}
+        onBlur={() => onCell(null)}
+        onClick={(event: MouseEvent) => {
+          const at = cellAt(layout, event.offsetX, event.offsetY);
+          if (at) state.token.value = state.token.value === at.row ? null : at.row;
+        }}
+      />
+    </figure>
+  );
+}
+
+/** The cell that an arrow key goes to; null for other keys. */
+export function cellAfter(key: string, { row, column }: { row: number; column: number }, size: number) {
+  const steps: Record<string, [number, number]> = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] };
+  const step = steps[key];
+  const inside = (place: number) => Math.max(0, Math.min(size - 1, place));
+  return step ? { row: inside(row + step[0]), column: inside(column + step[1]) } : null;
+}
+
+interface ReadoutProps {
+  shown: ShownMap;
+  cell: { row: number; column: number } | null;
+  focus: Focus | null;
+  kind: MapKind;
+}
+
+/** One sentence on what is pointed at. */
+function Readout({ shown, cell, focus, kind }: ReadoutProps) {
+  return (
+    <p class="readout" aria-live="polite">
+      <bdi>{readoutOf(shown, cell, focus, kind)}</bdi>
+    </p>
+  );
+}
+
+function readoutOf(shown: ShownMap, cell: ReadoutProps["cell"], focus: Focus | null, kind: MapKind): string {
+  const map = shown.map!;
+  const name = (i: number) => `“${visible(shown.names[i] ?? "", 20)}” (${i + 1})`;
+  const amount = (value: number) => (kind !== "norms" && !shown.signed ? percent(value) : figure(value));
+  if (cell) {
+    const value = map.values[cell.row * map.size + cell.column]!;
+    if (shown.signed) return `${name(cell.row)} to ${name(cell.column)}: ${figure(value)} more in B than in A`;
+    if (kind === "residual") return `${name(cell.row)} is made of ${name(cell.column)} to ${amount(value)}`;
+    return kind === "weights"
+      ? `${name(cell.row)} gives ${amount(value)} of its weight to ${name(cell.column)}`
+      : `${name(cell.row)} takes a vector of length ${amount(value)} from ${name(cell.column)}`;
+  }
+  if (!focus) return "Point at a token or a cell. A click keeps a token.";
+  const line = Float32Array.from({ length: map.size }, (_, i) =>
+    focus.side === "from" ? map.values[focus.row * map.size + i]! : map.values[i * map.size + focus.row]!,
+  );
+  const most = strongest(line, 3).map((i) => `${name(i)} ${amount(line[i]!)}`);
+  return focus.side === "from"
+    ? `${name(focus.row)} looks most at ${most.join(", ")}`
+    : `${name(focus.row)} is looked at most by ${most.join(", ")}`;
+}
+
+/** The mean map of the head over the corpus of a result. */
+function MeanMap({ layer, head }: { layer: number; head: number }) {
+  const { state, hello } = useApp();
+  const theme = useTheme();
+  const result = hello.results[state.result.value];
+  const params = result ? { result: state.result.value, layer, head } : null;
+  const mean = useReply<MeanMapData>("mean_map", params, { lane: "mean_map" });
+  if (!result) return null;
+  const map = mapIn(mean.reply?.arrays.map && { ...mean.reply.arrays.map, shape: [1, ...mean.reply.arrays.map.shape] }, 1, 1);
+  if (!map || !mean.reply) return mean.error ? <p class="muted">No mean over the corpus: {mean.error}</p> : null;
+  const side = 160;
+  const rgb = rootScale(largest(map.values)).rgb;
+  const picture = {
+    width: side,
+    height: side,
+    draw: (paint: Parameters<ReturnType<typeof matrixPicture>["draw"]>[0]) => {
+      paint.image(0, 0, side, side, pixelsOf(map.values, map.size, rgb));
+      paint.frame(0.5, 0.5, side - 1, side - 1, theme.line);
+    },
+  };
+  return (
+    <figure class="mean">
+      <Drawn picture={picture} label={`Mean map of head ${layer}.${head} over the corpus`} />
+      <figcaption>
+        The same head over {visible(result.corpus, 40)}: the mean map, from the beginning of a text to its end
+        {mean.reply.data.n ? ` (${mean.reply.data.n} texts)` : ""}. {visible(mean.reply.data.about ?? "", 300)}
+      </figcaption>
+    </figure>
+  );
+}
+
+function filePicture(shown: ShownMap, scale: Scale, theme: Theme) {
+  const layout = matrixLayout(shown.map!.size, shown.map!.size * 18 + 120);
+  return matrixPicture(shown.map!, shown.names, scale, layout, theme, { row: null, column: null });
+}
+
+/** A line for each pair of tokens. */
+function mapCsv({ map, names }: ShownMap): string {
+  const rows = Array.from(map!.values, (value, i) => {
+    const [from, to] = [Math.floor(i / map!.size), i % map!.size];
+    return [from + 1, names[from], to + 1, names[to], value];
+  });
+  return csvOf(["query", "query_token", "key", "key_token", "value"], rows);
+}

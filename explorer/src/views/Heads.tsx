@@ -1,0 +1,443 @@
+/** The view of all heads: a grid of layers and heads that shows maps, kinds, numbers, or the effect of taking heads out. */
+import { useState } from "preact/hooks";
+import { isAblated, selectHead, toggleAblated } from "../actions";
+import { modelOf, type Shown, useApp, useExport, useReply, useTheme, useWidth } from "../context";
+import type { Theme } from "../draw/colour";
+import { csvOf } from "../draw/csv";
+import { minus, tensorMinus } from "../draw/difference";
+import { GATE_LOOKS, GATES, gatesOf, kindsIn, THRESHOLDS } from "../draw/gates";
+import { type Cell, cornerOf, type GridLayout, gridLayout, gridPicture, shortFigure, thumbAt, valueAt } from "../draw/heads";
+import { looksOf, mapIn } from "../draw/maps";
+import { evenScale, largest, type Scale, signedScale } from "../draw/scale";
+import { percent, visible } from "../draw/text";
+import { GRID_OPTIONS, type GridOption, gateOf, optionOf } from "../gridOptions";
+import { Drawn, Failure, ScaleLegend, Waiting } from "../panels/parts";
+import type { GridData, ModelInfo, Reply, RunData, Tensor } from "../protocol";
+import { type Sides, useSides } from "../sides";
+
+export function HeadsView() {
+  const app = useApp();
+  const { state, hello } = app;
+  const sides = useSides();
+  const option = optionOf(state.grid.value, hello.models.length > 0);
+  return (
+    <div class="view">
+      <div class="controls">
+        <GridChoice option={option} />
+        {option.of === "corpus" && hello.results.length > 1 ? <ResultChoice /> : null}
+      </div>
+      <p class="reading">{option.about}</p>
+      {option.of === "corpus" ? <CorpusGrid option={option} /> : <TextGrid option={option} sides={sides} />}
+    </div>
+  );
+}
+
+function GridChoice({ option }: { option: GridOption }) {
+  const { state, hello } = useApp();
+  const list = (of: "text" | "corpus") => GRID_OPTIONS.filter((one) => one.of === of);
+  return (
+    <label class="select">
+      <span>Each head shows</span>
+      <select
+        value={option.value}
+        onChange={(event) => {
+          state.grid.value = event.currentTarget.value;
+        }}
+      >
+        {hello.models.length ? (
+          <optgroup label="of this text">
+            {list("text").map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </optgroup>
+        ) : null}
+        {hello.results.length ? (
+          <optgroup label="over the corpus">
+            {list("corpus").map(({ value, name }) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </optgroup>
+        ) : null}
+      </select>
+    </label>
+  );
+}
+
+function ResultChoice() {
+  const { state, hello } = useApp();
+  return (
+    <label class="select">
+      <span>Result</span>
+      <select
+        value={String(state.result.value)}
+        onChange={(event) => {
+          state.result.value = Number(event.currentTarget.value);
+        }}
+      >
+        {hello.results.map(({ name }, i) => (
+          <option key={i} value={String(i)}>
+            {visible(name, 40)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface Shape {
+  layers: number;
+  heads: number[];
+}
+
+function TextGrid({ option, sides }: { option: GridOption; sides: Sides }) {
+  const app = useApp();
+  const side = sides.show === "b" ? "b" : "a";
+  const model = modelOf(app, side);
+  const run = sides.show === "b" ? sides.b : sides.a;
+  if (!model) return <p class="empty">These need a model: open one with conoscope explore MODEL, or choose numbers over the corpus.</p>;
+  if (sides.show === "diff" && sides.reason) return <Failure line={sides.reason} />;
+  if (!run.reply || (sides.show === "diff" && !sides.b.reply)) {
+    const missing = run.reply ? sides.b : run;
+    return <Waiting shown={missing} what="Running the model" empty="Type a text on the left: what its heads do is drawn here." />;
+  }
+  if (option.kind === "gate" && sides.show === "diff") {
+    return <GateChanges a={run.reply.data} b={sides.b.reply!.data} model={model} />;
+  }
+  const values = option.kind === "value" ? valuesOf(option, sides, model) : undefined;
+  if (option.kind === "value" && !values) {
+    return <p class="empty">The maps of so long a text are not held here, so this cannot be computed; choose the maps or the entropy.</p>;
+  }
+  const signed = sides.show === "diff";
+  return (
+    <Grid
+      option={option}
+      shape={model}
+      values={values}
+      signed={signed}
+      stale={run.stale}
+      cellOf={(layer, head) => textCell(option, sides, run.reply!, values, layer, head)}
+      textOf={(layer, head) => describe(option, gateOf(run.reply!.data, layer, head), valueAt(values, layer, head))}
+    />
+  );
+}
+
+/** The numbers of a grid: an array of the run, or the shares that its maps give to a neighbour. */
+function valuesOf(option: GridOption, sides: Sides, model: ModelInfo): Tensor | undefined {
+  const of = (run: Shown<RunData>) =>
+    option.array ? run.reply?.arrays[option.array] : option.look ? looksTensor(run.reply, option.look, model) : undefined;
+  if (sides.show === "a") return of(sides.a);
+  if (sides.show === "b") return of(sides.b);
+  return tensorMinus(of(sides.b), of(sides.a));
+}
+
+const looked = new WeakMap<Reply<RunData>, Map<string, Tensor>>();
+
+/** For each head the share of its weight that goes one way; computed once for a reply. */
+function looksTensor(reply: Reply<RunData> | null, look: NonNullable<GridOption["look"]>, model: ModelInfo): Tensor | undefined {
+  if (!reply?.arrays.weights) return undefined;
+  const known = looked.get(reply) ?? new Map<string, Tensor>();
+  looked.set(reply, known);
+  if (!known.has(look)) {
+    const heads = Math.max(...model.heads);
+    const values = new Float32Array(model.layers * heads).fill(Number.NaN);
+    for (let layer = 1; layer <= model.layers; layer++) {
+      for (let head = 1; head <= heads; head++) {
+        const map = mapIn(reply.arrays.weights, layer, head);
+        if (map) values[(layer - 1) * heads + head - 1] = looksOf(map, reply.data.tokens)[look];
+      }
+    }
+    known.set(look, { shape: [model.layers, heads], values });
+  }
+  return known.get(look);
+}
+
+function textCell(option: GridOption, sides: Sides, reply: Reply<RunData>, values: Tensor | undefined, layer: number, head: number): Cell {
+  if (option.kind === "gate") return { kind: "gate", name: gateOf(reply.data, layer, head) };
+  if (option.kind === "value") {
+    const value = valueAt(values, layer, head);
+    return { kind: "value", value, text: shortFigure(value) };
+  }
+  const own = thumbAt(reply.arrays.thumbs, layer, head);
+  if (!own) return { kind: "none" };
+  if (sides.show !== "diff") return { kind: "map", side: own.side, values: own.values, signed: false };
+  const other = thumbAt(sides.b.reply?.arrays.thumbs, layer, head);
+  const apart = other ? minus(other.values, own.values) : null;
+  return apart ? { kind: "map", side: own.side, values: apart, signed: true } : { kind: "none" };
+}
+
+function describe(option: GridOption, gate: string | null, value: number): string {
+  if (option.kind === "map") return gate ? `kind: ${gate}` : "";
+  if (option.kind === "gate") return gate ?? "mixed";
+  return option.look ? percent(value) : shortFigure(value);
+}
+
+/** Which heads are of another kind in B: names have no difference, but they change. */
+function GateChanges({ a, b, model }: { a: RunData; b: RunData; model: ModelInfo }) {
+  const { state } = useApp();
+  const changed = model.heads.flatMap((heads, l) =>
+    Array.from({ length: heads }, (_, h) => [l + 1, h + 1] as const).filter(
+      ([layer, head]) => gateOf(a, layer, head) !== gateOf(b, layer, head),
+    ),
+  );
+  if (!changed.length) return <p class="empty">All heads are of the same kind in A and in B.</p>;
+  return (
+    <ul class="changes">
+      {changed.map(([layer, head]) => (
+        <li key={`${layer}.${head}`}>
+          <button type="button" class="quiet" onClick={() => selectHead(state, layer, head)}>
+            head {layer}.{head}
+          </button>
+          : {gateOf(a, layer, head) ?? "mixed"} → {gateOf(b, layer, head) ?? "mixed"}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function CorpusGrid({ option }: { option: GridOption }) {
+  const app = useApp();
+  const { state, hello } = app;
+  const result = state.result.value;
+  const [limits, setLimits] = useState<Record<string, number>>({});
+  const shown = useReply<GridData>("grid", hello.results[result] ? { result, what: option.what } : null, { lane: "grid" });
+  const wantScores = option.kind === "gate" && hello.results[result] !== undefined;
+  const scores = useReply<{ about?: string }>("scores", wantScores ? { result } : null, { lane: "scores" });
+  if (!hello.results.length) {
+    return (
+      <p class="empty">
+        Numbers over a corpus need a result: <code>conoscope measure MODEL CORPUS -o OUT</code>, then <code>conoscope explore OUT</code>.
+      </p>
+    );
+  }
+  if (!shown.reply) return <Waiting shown={shown} what="Reading the tables" />;
+  const { data, arrays } = shown.reply;
+  const named = (layer: number, head: number) => {
+    const own = Object.keys(limits).length ? scoresAt(scores.reply?.arrays, layer, head) : null;
+    return own ? gatesOf(own, limits).join(" + ") || "mixed" : (data.gates?.[layer - 1]?.[head - 1] ?? null);
+  };
+  const shape = shapeOf(arrays.value, data.gates);
+  const values = option.kind === "value" ? arrays.value : undefined;
+  return (
+    <>
+      <Grid
+        option={option}
+        shape={shape}
+        values={values}
+        signed={option.value === "ablation"}
+        stale={shown.stale}
+        cellOf={(layer, head) => {
+          if (option.kind === "gate") return { kind: "gate", name: named(layer, head) };
+          const value = valueAt(values, layer, head);
+          return { kind: "value", value, text: shortFigure(value) };
+        }}
+        textOf={(layer, head) => describe(option, named(layer, head), valueAt(values, layer, head))}
+      />
+      <p class="muted">
+        {visible(data.about ?? "", 300)} {typeof data.n === "number" ? `n = ${data.n}.` : ""} {visible(data.unit ?? "", 60)}
+      </p>
+      {option.kind === "gate" && Object.keys(scores.reply?.arrays ?? {}).length ? (
+        <Thresholds limits={limits} onChange={setLimits} />
+      ) : null}
+    </>
+  );
+}
+
+/** The scores of a head by name. */
+function scoresAt(arrays: Record<string, Tensor> | undefined, layer: number, head: number): Record<string, number> | null {
+  if (!arrays) return null;
+  return Object.fromEntries(Object.entries(arrays).map(([name, tensor]) => [name, valueAt(tensor, layer, head)]));
+}
+
+function shapeOf(values: Tensor | undefined, gates: GridData["gates"]): Shape {
+  const [layers = 0, heads = 0] = values?.shape ?? [];
+  if (layers) return { layers, heads: Array<number>(layers).fill(heads) };
+  return { layers: gates?.length ?? 0, heads: (gates ?? []).map((row) => row.length) };
+}
+
+/** Sliders for the thresholds that name gates; they change names alone, nothing is measured again. */
+function Thresholds({ limits, onChange }: { limits: Record<string, number>; onChange: (limits: Record<string, number>) => void }) {
+  return (
+    <details class="thresholds">
+      <summary>Thresholds of the kinds</summary>
+      <p class="muted">Moving them names the heads anew from the scores that were measured. It changes nothing in the tables.</p>
+      <div class="sliders">
+        {THRESHOLDS.map(({ name, about, initial, low, high }) => (
+          <label key={name} class="slider">
+            <span>
+              {about} {(limits[name] ?? initial).toFixed(2)}
+            </span>
+            <input
+              type="range"
+              min={low}
+              max={high}
+              step={(high - low) / 200}
+              value={limits[name] ?? initial}
+              onInput={(event) => onChange({ ...limits, [name]: Number(event.currentTarget.value) })}
+            />
+          </label>
+        ))}
+      </div>
+      <button type="button" class="quiet" onClick={() => onChange({})}>
+        As measured
+      </button>
+    </details>
+  );
+}
+
+interface GridProps {
+  option: GridOption;
+  shape: Shape;
+  values: Tensor | undefined;
+  signed: boolean;
+  stale: boolean;
+  cellOf: (layer: number, head: number) => Cell;
+  textOf: (layer: number, head: number) => string;
+}
+
+function Grid({ option, shape, values, signed, stale, cellOf, textOf }: GridProps) {
+  const { state } = useApp();
+  const theme = useTheme();
+  const [ref, width] = useWidth<HTMLDivElement>(640);
+  const heads = Math.max(0, ...shape.heads);
+  const layout = gridLayout(shape.layers, heads, width);
+  const scale = gridScale(values, signed);
+  const marks = {
+    layer: Math.min(state.layer.value, shape.layers),
+    head: Math.min(state.head.value, heads),
+    ablated: option.of === "text" ? (state.edits.value.ablate ?? []).filter(([l, h]) => l <= shape.layers && h <= heads) : [],
+  };
+  const pictureFor = (of: GridLayout, look: Theme) => gridPicture(of, cellOf, scale, look, marks);
+  useExport({
+    name: `heads-${option.value}`,
+    picture: (look) => pictureFor(gridLayout(shape.layers, heads, heads * 60), look),
+    csv: () => gridCsv(shape, values, textOf),
+  });
+  if (!shape.layers) return <p class="empty">This result has no numbers of heads for this; choose another.</p>;
+  return (
+    <>
+      <div class={stale ? "grid stale" : "grid"} ref={ref}>
+        <div class="layers">
+          <Drawn picture={pictureFor(layout, theme)} label={`${option.name} of ${shape.layers} layers of ${heads} heads`} />
+          <HeadButtons layout={layout} shape={shape} textOf={textOf} />
+        </div>
+      </div>
+      <p class="muted axes">Rows are layers, columns are heads.</p>
+      {option.kind === "gate" ? <GateLegend shape={shape} cellOf={cellOf} /> : null}
+      {option.kind === "value" ? <ScaleLegend scale={scale} name={option.name} /> : null}
+    </>
+  );
+}
+
+function gridScale(values: Tensor | undefined, signed: boolean): Scale {
+  if (!values) return evenScale(1);
+  const most = largest(values.values);
+  return signed || values.values.some((value) => value < 0) ? signedScale(most) : evenScale(most);
+}
+
+interface HeadButtonsProps {
+  layout: GridLayout;
+  shape: Shape;
+  textOf: (layer: number, head: number) => string;
+}
+
+/** A button on each cell, so that the grid is walked with arrow keys and read aloud. */
+function HeadButtons({ layout, shape, textOf }: HeadButtonsProps) {
+  const { state, host } = useApp();
+  const layer = Math.min(state.layer.value, shape.layers);
+  const head = Math.min(state.head.value, shape.heads[layer - 1] ?? 1);
+  const onKeyDown = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
+    const next = headAfter(event.key, layer, head, shape);
+    if (event.key === "Enter") {
+      event.preventDefault();
+      state.tab.value = "head";
+    }
+    if (event.key === "x" && host.live) toggleAblated(state, layer, head);
+    if (!next) return;
+    event.preventDefault();
+    selectHead(state, ...next);
+    event.currentTarget.querySelector<HTMLElement>(`[data-head="${next[0]}.${next[1]}"]`)?.focus();
+  };
+  const cells = shape.heads.flatMap((count, l) => Array.from({ length: count }, (_, h) => [l + 1, h + 1] as const));
+  return (
+    <div class="cells" role="group" aria-label="Heads; arrow keys move, Enter opens, x takes out" onKeyDown={onKeyDown}>
+      {cells.map(([l, h]) => {
+        const [x, y] = cornerOf(layout, l, h);
+        const text = textOf(l, h);
+        const out = isAblated(state.edits.value, l, h) ? ", taken out" : "";
+        return (
+          <button
+            key={`${l}.${h}`}
+            type="button"
+            data-head={`${l}.${h}`}
+            tabIndex={l === layer && h === head ? 0 : -1}
+            aria-pressed={l === layer && h === head}
+            aria-label={`layer ${l}, head ${h}${text ? `: ${text}` : ""}${out}`}
+            title={`${l}.${h} ${text}${out}`}
+            style={{ left: `${x}px`, top: `${y}px`, width: `${layout.cell}px`, height: `${layout.cell}px` }}
+            onClick={() => selectHead(state, l, h)}
+            onDblClick={() => {
+              state.tab.value = "head";
+            }}
+          />
+        );
+      })}
+    </div>
+  );
+}
+
+/** The head that a key goes to; null for other keys. */
+export function headAfter(key: string, layer: number, head: number, shape: Shape): [number, number] | null {
+  const to: Record<string, [number, number]> = {
+    ArrowRight: [layer, head + 1],
+    ArrowLeft: [layer, head - 1],
+    ArrowDown: [layer + 1, head],
+    ArrowUp: [layer - 1, head],
+    Home: [layer, 1],
+    End: [layer, Number.POSITIVE_INFINITY],
+  };
+  const next = to[key];
+  if (!next) return null;
+  const row = Math.max(1, Math.min(shape.layers, next[0]));
+  return [row, Math.max(1, Math.min(shape.heads[row - 1] ?? 1, next[1]))];
+}
+
+function GateLegend({ shape, cellOf }: { shape: Shape; cellOf: GridProps["cellOf"] }) {
+  const counts = new Map<string, number>();
+  shape.heads.forEach((count, l) => {
+    for (let h = 1; h <= count; h++) {
+      const cell = cellOf(l + 1, h);
+      const kinds = cell.kind === "gate" ? kindsIn(cell.name) : [];
+      for (const kind of kinds.length ? kinds : ["mixed"]) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    }
+  });
+  return (
+    <ul class="gates">
+      {[...GATES, "mixed" as const].map((gate) => (
+        <li key={gate}>
+          <Swatch colour={GATE_LOOKS[gate].colour} />
+          <span>
+            <b>
+              {GATE_LOOKS[gate].letter} {gate}
+            </b>{" "}
+            {GATE_LOOKS[gate].about} ({counts.get(gate) ?? 0})
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Swatch({ colour }: { colour: string }) {
+  return <span class="swatch" style={{ background: colour }} />;
+}
+
+function gridCsv(shape: Shape, values: Tensor | undefined, textOf: GridProps["textOf"]): string {
+  const rows = shape.heads.flatMap((count, l) =>
+    Array.from({ length: count }, (_, h) => [l + 1, h + 1, values ? valueAt(values, l + 1, h + 1) : textOf(l + 1, h + 1)]),
+  );
+  return csvOf(["layer", "head", "value"], rows);
+}
