@@ -5,9 +5,9 @@ import { useApp } from "../context";
 import { visible } from "../draw/text";
 import { Segments } from "../panels/parts";
 import type { Show } from "../state";
-import type { Filters } from "../views/Cones";
 import { START, type View, zoomed } from "./camera";
 import type { ConesData } from "./data";
+import type { Filters } from "./StageView";
 import { haveCones, resultsOf } from "./sides";
 import { Dot } from "./Tables";
 

@@ -25,39 +25,51 @@ export interface Place {
   drawn: Cone[];
 }
 
-export function Explained({ place }: { place: Place }) {
-  const shares = place.cones.data.explained[place.site]?.[place.row];
-  const sum = explainedSum(shares);
+/** How much of the vectors is drawn, and that a drawn angle is not the true one. */
+export function Explained({ places }: { places: Place[] }) {
   return (
     <div class="explained">
+      {places.map((place, i) => (
+        <Shares key={i} place={place} named={places.length > 1} />
+      ))}
       <p>
-        <strong class="figure">{percent(sum)}</strong> of the variance of the vectors lies along the three drawn axes
-        {shares && sum !== null ? ` (${shares.map((share) => percent(share)).join(", ")})` : ""}; the drawing does not
-        show the rest.
-        <strong> Projections lie: a drawn angle is not the true one.</strong> The angles in the tables are the true
-        ones, in all dimensions.
+        <strong>Projections lie: a drawn angle is not the true one.</strong> What the three axes leave out is not drawn.
+        The angles below are the true ones, in all dimensions; in brackets, as drawn.
       </p>
-      {shares && sum !== null ? (
-        <svg
-          class="share"
-          viewBox="0 0 100 4"
-          preserveAspectRatio="none"
-          role="img"
-          aria-label={`${percent(sum)} explained by three axes`}
-        >
-          <rect class="whole" width="100" height="4" />
-          {shares.map((share, i) => (
-            <rect
-              key={i}
-              class={`axis-${i}`}
-              x={100 * shares.slice(0, i).reduce<number>((total, value) => total + (value ?? 0), 0)}
-              width={100 * (share ?? 0)}
-              height="4"
-            />
-          ))}
-        </svg>
-      ) : null}
     </div>
+  );
+}
+
+function Shares({ place, named }: { place: Place; named: boolean }) {
+  const shares = place.cones.data.explained[place.site]?.[place.row];
+  const sum = explainedSum(shares);
+  if (!shares || sum === null) return <p>How much of the variance is drawn is not known here.</p>;
+  return (
+    <>
+      <p>
+        {named ? `${visible(place.name, 40)}: ` : ""}
+        <strong class="figure">{percent(sum)}</strong> of the variance is along the three drawn axes (
+        {shares.map((share) => percent(share)).join(" + ")}).
+      </p>
+      <svg
+        class="share"
+        viewBox="0 0 100 4"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${percent(sum)} explained by three axes`}
+      >
+        <rect class="whole" width="100" height="4" />
+        {shares.map((share, i) => (
+          <rect
+            key={i}
+            class={`axis-${i}`}
+            x={100 * shares.slice(0, i).reduce<number>((total, value) => total + (value ?? 0), 0)}
+            width={100 * (share ?? 0)}
+            height="4"
+          />
+        ))}
+      </svg>
+    </>
   );
 }
 
@@ -70,7 +82,7 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
       <table class="angles">
         <caption>
           True angles between the classes, layer {place.layer}, {place.site}
-          {place.name ? `, ${visible(place.name, 40)}` : ""}. In brackets: as drawn.
+          {place.name ? `, ${visible(place.name, 40)}` : ""}
         </caption>
         <thead>
           <tr>

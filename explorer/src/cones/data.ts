@@ -59,9 +59,17 @@ export function rowValues(tensor: Tensor | undefined, row: number): Float32Array
   return part instanceof Float32Array ? part : Float32Array.from(part);
 }
 
+/** Triples of a row, turned so that the first axis, to which all classes lean where nothing is centred, points up. */
+export function triples(tensor: Tensor | undefined, row: number): Float32Array {
+  const values = rowValues(tensor, row);
+  const out = new Float32Array(values.length);
+  for (let i = 0; i + 2 < values.length; i += 3) out.set([values[i + 2]!, values[i]!, values[i + 1]!], i);
+  return out;
+}
+
 /** The cones of a row, by class. */
 export function conesOf(arrays: Arrays, site: string, row: number, classes: number): Cone[] {
-  const axes = rowValues(arrays[`axis:${site}`], row);
+  const axes = triples(arrays[`axis:${site}`], row);
   const angles = rowValues(arrays[`angle:${site}`], row);
   return Array.from({ length: classes }, (_, c) => ({
     axis: [axes[c * 3] ?? Number.NaN, axes[c * 3 + 1] ?? Number.NaN, axes[c * 3 + 2] ?? Number.NaN],
@@ -69,11 +77,11 @@ export function conesOf(arrays: Arrays, site: string, row: number, classes: numb
   }));
 }
 
-/** The examples of a row; with true lengths, the sphere's radius is their median length. */
+/** The examples of a row; with true lengths, the sphere's radius is the length that nine in ten do not reach. */
 export function cloudOf(arrays: Arrays, site: string, row: number, trueLengths: boolean): Cloud {
-  const units = rowValues(arrays[`point:${site}`], row);
+  const units = triples(arrays[`point:${site}`], row);
   const lengths = trueLengths ? rowValues(arrays[`length:${site}`], row) : null;
-  const radius = lengths ? median(lengths) : null;
+  const radius = lengths ? radiusOf(lengths) : null;
   const count = units.length / 3;
   const positions = new Float32Array(units.length);
   const shown = new Uint8Array(count);
@@ -95,7 +103,7 @@ export function pathOf(place: PlaceReply, cones: ConesReply, site: string, trueL
   const out = new Float32Array(layers.length * 3).fill(Number.NaN);
   layers.forEach((layer, row) => {
     const own = placeRow(place, layer, row);
-    const unit = rowValues(units, own);
+    const unit = triples(units, own);
     if (unit.length < 3) return;
     out.set(scaled(unit, lengths, own, cones, site, row, trueLengths), row * 3);
   });
@@ -111,7 +119,7 @@ export function tokensOf(
   trueLengths: boolean,
 ): Float32Array {
   const own = placeRow(place, (cones.data.layers[site] ?? [])[row] ?? row, row);
-  return scaled(rowValues(place.arrays.tokens, own), place.arrays.token_lengths, own, cones, site, row, trueLengths);
+  return scaled(triples(place.arrays.tokens, own), place.arrays.token_lengths, own, cones, site, row, trueLengths);
 }
 
 /** The row of a layer in the arrays of `place`, which may have other layers than the result. */
@@ -129,19 +137,17 @@ function scaled(
   row: number,
   trueLengths: boolean,
 ): Float32Array {
-  const radius = trueLengths && lengths ? median(rowValues(cones.arrays[`length:${site}`], row)) : null;
+  const radius = trueLengths && lengths ? radiusOf(rowValues(cones.arrays[`length:${site}`], row)) : null;
   if (!radius) return units;
   const ownLengths =
     lengths!.shape.length > 1 ? rowValues(lengths, own) : Float32Array.of(lengths!.values[own] ?? Number.NaN);
   return units.map((value, i) => (value * ownLengths[Math.floor(i / 3)]!) / radius);
 }
 
-/** The median of the finite numbers; null if there are none. */
-export function median(values: Float32Array): number | null {
-  const finite = values.filter(Number.isFinite).sort();
-  if (!finite.length) return null;
-  const middle = finite.length >> 1;
-  return finite.length % 2 ? finite[middle]! : (finite[middle - 1]! + finite[middle]!) / 2;
+/** The length that the sphere's radius stands for where lengths are kept: nine in ten examples are shorter. */
+export function radiusOf(lengths: Float32Array): number | null {
+  const finite = lengths.filter(Number.isFinite).sort();
+  return finite.length ? finite[Math.floor(0.9 * (finite.length - 1))]! : null;
 }
 
 /** Whether a point was classified rightly; null where label or prediction is not known. */

@@ -61,11 +61,7 @@ class FlatDrawing implements Drawing {
     pen.strokeStyle = pen.fillStyle;
     pen.globalAlpha = theme.dark ? 0.16 : 0.12;
     pen.beginPath();
-    for (let i = 0; i + 3 < at.length; i += 3) {
-      pen.moveTo(middle[0]!, middle[1]!);
-      pen.lineTo(at[i]!, at[i + 1]!);
-      pen.lineTo(at[i + 3]!, at[i + 4]!);
-    }
+    for (let i = 0; i + 3 < at.length; i += 3) this.triangle(middle, at.subarray(i, i + 3), at.subarray(i + 3, i + 6));
     pen.fill("nonzero");
     pen.globalAlpha = 1;
     pen.lineWidth = 1.2;
@@ -76,6 +72,17 @@ class FlatDrawing implements Drawing {
     pen.stroke();
   }
 
+  /** Adds a triangle to the path, always the same way round, so that triangles seen from behind do not cancel others. */
+  private triangle(tip: Float32Array, a: Float32Array, b: Float32Array): void {
+    const [x, y] = [tip[0]!, tip[1]!];
+    const turn = (a[0]! - x) * (b[1]! - y) - (a[1]! - y) * (b[0]! - x);
+    const [first, second] = turn < 0 ? [b, a] : [a, b];
+    this.pen.moveTo(x, y);
+    this.pen.lineTo(first[0]!, first[1]!);
+    this.pen.lineTo(second[0]!, second[1]!);
+    this.pen.closePath();
+  }
+
   private points(scene: Scene, camera: Camera, theme: Theme): void {
     this.spots = projectAll(camera, scene.positions, this.spots);
     const { pen, spots } = this;
@@ -83,12 +90,14 @@ class FlatDrawing implements Drawing {
     for (const i of farthestFirst(spots, scene.shown)) {
       const [x, y] = [spots[i * 3]!, spots[i * 3 + 1]!];
       const colour = colourOf(scene.classes[i]!, theme.dark);
+      pen.globalAlpha = 1 - 0.25 * Math.max(0, Math.min(2, spots[i * 3 + 2]! + 1));
       if (scene.wrong[i]) cross(pen, x, y, size * 0.7, colour);
       else {
         pen.fillStyle = colour;
         pen.fillRect(x - size * 0.4, y - size * 0.4, size * 0.8, size * 0.8);
       }
     }
+    pen.globalAlpha = 1;
   }
 
   dispose(): void {

@@ -28,8 +28,8 @@ function direction(made: Made, c: number, row: number, result: number, centred: 
   const parting = ((centred ? 34 : 6) + (result ? 3 : 9) * row) * (Math.PI / 180);
   const turn = (2 * Math.PI * c) / made.classes.length;
   const out = new Array<number>(WIDTH).fill(0);
-  out[0] = Math.sin(parting) * Math.cos(turn);
-  out[1] = Math.cos(parting);
+  out[0] = Math.cos(parting);
+  out[1] = Math.sin(parting) * Math.cos(turn);
   out[2] = Math.sin(parting) * Math.sin(turn);
   return out;
 }

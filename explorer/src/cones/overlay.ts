@@ -100,9 +100,10 @@ function written(
   colour: string,
   theme: Theme,
 ): void {
-  pen.lineWidth = 4;
-  pen.strokeStyle = theme.paper;
-  pen.strokeText(text, x, y);
+  pen.globalAlpha = 0.85;
+  pen.fillStyle = theme.paper;
+  pen.fillRect(x - 4, y - 13, pen.measureText(text).width + 8, 18);
+  pen.globalAlpha = 1;
   pen.fillStyle = colour;
   pen.fillText(text, x, y);
 }

@@ -14,6 +14,7 @@ import {
   Points,
   ShaderMaterial,
   Scene as Stage,
+  Vector3,
   WebGLRenderer,
 } from "three";
 import type { Theme } from "../draw/colour";
@@ -30,10 +31,12 @@ attribute float shown;
 uniform float size;
 varying vec3 vTint;
 varying float vWrong;
+uniform vec3 paper;
 void main() {
-  vTint = tint;
   vWrong = wrong;
   gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0);
+  // Points behind the centre are paler: 5 is the eye's distance from it.
+  vTint = mix(tint, paper, 0.5 * clamp((gl_Position.w - 4.0) / 2.0, 0.0, 1.0));
   gl_PointSize = shown > 0.5 ? size * (wrong > 0.5 ? 1.7 : 1.0) : 0.0;
   if (shown < 0.5) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
 }`;
@@ -69,7 +72,7 @@ class WebglDrawing implements Drawing {
   private readonly material = new ShaderMaterial({
     vertexShader: VERTEX,
     fragmentShader: FRAGMENT,
-    uniforms: { size: { value: 6 } },
+    uniforms: { size: { value: 6 }, paper: { value: new Vector3(1, 1, 1) } },
   });
   private readonly cloud = new Points(new BufferGeometry(), this.material);
   private readonly sphere = new LineSegments(
@@ -95,6 +98,7 @@ class WebglDrawing implements Drawing {
     this.points(scene, theme);
     this.cones(scene, theme);
     this.material.uniforms.size!.value = pointSize(scene.shown.length, camera.projection[5]! / 4) * ratio;
+    this.material.uniforms.paper!.value.set(...rgb(theme.paper));
     this.eye.matrixWorldInverse.fromArray(camera.view);
     this.eye.projectionMatrix.fromArray(camera.projection);
     this.renderer.render(this.stage, this.eye);

@@ -79,7 +79,7 @@ export function ticks([low, high]: Domain): number[] {
   const raw = (high - low) / 4;
   if (!(raw > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((size) => size >= raw) ?? raw;
+  const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((size) => size >= raw) ?? raw;
   const out: number[] = [];
   for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9; k++) out.push(Number((k * step).toPrecision(12)));
   return out;

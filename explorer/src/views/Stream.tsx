@@ -1,14 +1,15 @@
 /** The view Stream: the path of a text to its answer, as parts that sum to a difference of two logits. */
 import { colourOf } from "../cones/colours";
-import { modelOf, type Side, showOf, useApp, useInput, useReply, useRun, useTheme } from "../context";
+import { modelOf, type Side, showOf, useApp, useExport, useInput, useReply, useRun, useTheme } from "../context";
 import { visible } from "../draw/text";
 import type { Input, TokenInfo } from "../protocol";
 import { HeadMap } from "../stream/HeadMap";
 import { Lines } from "../stream/Lines";
 import type { Series } from "../stream/layers";
+import { partsCsv } from "../stream/saved";
+import { minus, partsOf, rows, type StreamData, type StreamReply, signed, turnOf, values } from "../stream/steps";
 import { Tokens } from "../stream/Tokens";
 import { Waterfall } from "../stream/Waterfall";
-import { minus, partsOf, rows, type StreamData, type StreamReply, signed, turnOf, values } from "../stream/steps";
 
 export function StreamView() {
   const app = useApp();
@@ -73,6 +74,7 @@ function Unsplit({ reason, side }: { reason: string; side: Side }) {
 function Path({ name, reply, tokens, busy }: { name: string; reply: StreamReply; tokens: TokenInfo[]; busy: boolean }) {
   const dark = useTheme().dark;
   const parts = partsOf(reply);
+  useExport({ name: "stream", csv: () => partsCsv(parts) });
   const [first, second] = classNames(reply.data);
   return (
     <section class="stream" aria-label="Stream" aria-busy={busy}>
@@ -83,7 +85,7 @@ function Path({ name, reply, tokens, busy }: { name: string; reply: StreamReply;
       </p>
       <div class="stream-two">
         <Waterfall title={`From embeddings to ${first} minus ${second}`} parts={parts} up={first} down={second} />
-        <div>
+        <div class="stream-side">
           <HeadMap title="What each head adds" heads={parts.heads} dark={dark} />
           <Towards reply={reply} dark={dark} />
         </div>
@@ -102,6 +104,9 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
   const dark = useTheme().dark;
   const turn = turnOf(a.data, b.data);
   const [first, second] = classNames(a.data);
+  const [ofA, ofB] = [partsOf(a), partsOf(b, turn ?? 1)];
+  const parts = minus(ofB, ofA);
+  useExport({ name: "stream-difference", csv: () => partsCsv(parts) });
   if (turn === null) {
     return (
       <p class="empty">
@@ -110,9 +115,7 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
       </p>
     );
   }
-  const [ofA, ofB] = [partsOf(a), partsOf(b, turn)];
   const sameShape = ofA.heads.length === ofB.heads.length;
-  const parts = minus(ofB, ofA);
   return (
     <section class="stream" aria-label="Stream, B minus A">
       <p class="stream-lead">
@@ -127,7 +130,7 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
           up={`B more for ${first}`}
           down={`B more for ${second}`}
         />
-        <div>
+        <div class="stream-side">
           <HeadMap title="What each head adds, B minus A" heads={parts.heads} dark={dark} />
           <Towards reply={a} other={b} dark={dark} />
         </div>
@@ -140,8 +143,8 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
 function Towards({ reply, other, dark }: { reply: StreamReply; other?: StreamReply; dark: boolean }) {
   const { state } = useApp();
   const series = other
-    ? [...seriesOf(reply, dark, "A "), ...seriesOf(other, dark, "B ", true)]
-    : seriesOf(reply, dark, "");
+    ? [...seriesOf(reply, reply.data, dark, "A "), ...seriesOf(other, reply.data, dark, "B ", true)]
+    : seriesOf(reply, reply.data, dark, "");
   const columns = Array.from({ length: series[0]?.values.length ?? 0 }, (_, layer) => layer);
   if (!series.some((line) => line.values.some((value) => value !== null))) {
     return (
@@ -167,12 +170,25 @@ function Towards({ reply, other, dark }: { reply: StreamReply; other?: StreamRep
   );
 }
 
-function seriesOf({ data, arrays }: StreamReply, dark: boolean, before: string, dashed = false): Series[] {
+/** In this view blue is for the answer and orange for the class that it is held against; other classes follow. */
+function rankOf(order: StreamData, c: number): number {
+  if (c === order.class) return 0;
+  if (c === order.other) return 1;
+  return c + 2 - Number(c > order.class) - Number(c > order.other);
+}
+
+function seriesOf(
+  { data, arrays }: StreamReply,
+  order: StreamData,
+  dark: boolean,
+  before: string,
+  dashed = false,
+): Series[] {
   const matrix = rows(arrays.towards);
   const classes = matrix[0]?.length ?? 0;
   return Array.from({ length: classes }, (_, c) => ({
     name: `${before}${data.labels[c] ?? c}`,
-    colour: colourOf(c, dark),
+    colour: colourOf(rankOf(order, c), dark),
     dashed,
     values: matrix.map((row) => (Number.isFinite(row[c]) ? row[c]! : null)),
   }));
