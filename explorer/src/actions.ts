@@ -12,7 +12,9 @@ export function setEdits(state: State, change: Edits): void {
 export function toggleErased(state: State, word: number): void {
   const { erase = [], replace = {} } = state.edits.value;
   const { [String(word)]: _, ...others } = replace;
-  const erased = erase.includes(word) ? erase.filter((other) => other !== word) : [...erase, word].sort((a, b) => a - b);
+  const erased = erase.includes(word)
+    ? erase.filter((other) => other !== word)
+    : [...erase, word].sort((a, b) => a - b);
   setEdits(state, { erase: erased, replace: others });
 }
 

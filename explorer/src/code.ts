@@ -1,9 +1,9 @@
 /** What is on the screen, as Python and as a command that compute it again. */
 import { type App, inputOf } from "./context";
-import type { Input } from "./protocol";
 import { optionOf } from "./gridOptions";
+import type { Input } from "./protocol";
 
-const HIDDEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\ud800-\udfff]/gu;
+const HIDDEN = /\p{Default_Ignorable_Code_Point}|[\u007f-\u009f\u2028\u2029\ufff9-\ufffb\ud800-\udfff]/gu;
 
 /** A text as a literal of Python; what cannot be seen is escaped. */
 export function pythonText(text: string): string {
@@ -11,7 +11,8 @@ export function pythonText(text: string): string {
 }
 
 function codeOf(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const code = character.codePointAt(0) ?? 0;
+  return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
 /** A text as one word of a shell (bash, zsh); what cannot be seen is escaped. */
@@ -73,11 +74,13 @@ export function pythonOf(app: App): string {
     const map = pythonText(state.method.value);
     return `${start}explained = cs.explain(${model}, ${texts(input)}, ${map})[0]\nprint(explained.words, explained[${map}], explained.probabilities)\n`;
   }
-  if (tab === "stream") return `${start}parts = cs.attribute(${model}, ${texts(input)})\nprint(parts, parts["attribution.words"], sep="\\n")\n`;
+  if (tab === "stream")
+    return `${start}parts = cs.attribute(${model}, ${texts(input)})\nprint(parts, parts["attribution.words"], sep="\\n")\n`;
   const option = optionOf(state.grid.value, app.hello.models.length > 0);
   if (tab === "heads" && option.of === "corpus") return resultPython(app, tableOf(app, option.what ?? ""));
   const traced = `${start}traced = cs.trace(${model}, ${texts(input)})\n`;
-  if (tab === "heads") return `${traced}for layer, weights in traced["weights"].items():\n    print(layer, weights.shape)  # heads, queries, keys\n`;
+  if (tab === "heads")
+    return `${traced}for layer, weights in traced["weights"].items():\n    print(layer, weights.shape)  # heads, queries, keys\n`;
   return `${traced}print(traced.tokens, traced["weights"][${state.layer.value}][${state.head.value - 1}])  # a row for each token that looks\n`;
 }
 

@@ -1,7 +1,8 @@
 /** What every part of the page has at hand, and hooks for the two sides A and B. */
+
+import { type Signal, signal } from "@preact/signals";
 import { createContext, type RefObject } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Signal, signal } from "@preact/signals";
 import { DARK, LIGHT, type Theme } from "./draw/colour";
 import type { Picture } from "./draw/paint";
 import type { Host } from "./hosts/host";
@@ -168,7 +169,6 @@ export function useWidth<E extends HTMLElement>(initial: number): [RefObject<E |
 /** The value as it was once it has stayed the same for some time. */
 export function useSettled<T>(value: T, key: string, wait: number): T {
   const [settled, setSettled] = useState({ value, key });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: equal keys are equal values.
   useEffect(() => {
     const timer = setTimeout(() => setSettled({ value, key }), wait);
     return () => clearTimeout(timer);

@@ -1,6 +1,7 @@
 /** What the grid of heads can show: of the text that was typed, or over the corpus of a result. */
-import type { RunData } from "./protocol";
+
 import { LOOKS, type Look } from "./draw/maps";
+import type { RunData } from "./protocol";
 
 export interface GridOption {
   value: string;
@@ -27,8 +28,20 @@ const ENTROPY = "How evenly the weight is spread, from 0 (all on one token) to 1
 const SIM = (what: string) => `How narrow the cone of the ${what} of one text is: near 1, all point one way.`;
 
 export const GRID_OPTIONS: readonly GridOption[] = [
-  { value: "map", name: "maps", about: "The map of each head: bright is the largest weight. Rows look, columns are looked at.", of: "text", kind: "map" },
-  { value: "gate", name: "kinds (gates)", about: "What kind of map each head has for this text.", of: "text", kind: "gate" },
+  {
+    value: "map",
+    name: "maps",
+    about: "The map of each head: bright is the largest weight. Rows look, columns are looked at.",
+    of: "text",
+    kind: "map",
+  },
+  {
+    value: "gate",
+    name: "kinds (gates)",
+    about: "What kind of map each head has for this text.",
+    of: "text",
+    kind: "gate",
+  },
   ...LOOKS.map(
     (look): GridOption => ({
       value: look,
@@ -42,12 +55,40 @@ export const GRID_OPTIONS: readonly GridOption[] = [
   { value: "entropy", name: "entropy", about: ENTROPY, of: "text", kind: "value", array: "entropy" },
   { value: "sim_key", name: "SIM of keys", about: SIM("keys"), of: "text", kind: "value", array: "sim_key" },
   { value: "sim_value", name: "SIM of values", about: SIM("values"), of: "text", kind: "value", array: "sim_value" },
-  { value: "sim_context", name: "SIM of outputs", about: SIM("outputs"), of: "text", kind: "value", array: "sim_context" },
-  { value: "corpus_gate", name: "kinds (gates)", about: "What kind of gate each head is, by its mean scores.", of: "corpus", kind: "gate", what: "gate" },
+  {
+    value: "sim_context",
+    name: "SIM of outputs",
+    about: SIM("outputs"),
+    of: "text",
+    kind: "value",
+    array: "sim_context",
+  },
+  {
+    value: "corpus_gate",
+    name: "kinds (gates)",
+    about: "What kind of gate each head is, by its mean scores.",
+    of: "corpus",
+    kind: "gate",
+    what: "gate",
+  },
   { value: "corpus_entropy", name: "entropy", about: ENTROPY, of: "corpus", kind: "value", what: "entropy" },
   { value: "corpus_sim_key", name: "SIM of keys", about: SIM("keys"), of: "corpus", kind: "value", what: "sim_key" },
-  { value: "corpus_sim_value", name: "SIM of values", about: SIM("values"), of: "corpus", kind: "value", what: "sim_value" },
-  { value: "corpus_sim_context", name: "SIM of outputs", about: SIM("outputs"), of: "corpus", kind: "value", what: "sim_context" },
+  {
+    value: "corpus_sim_value",
+    name: "SIM of values",
+    about: SIM("values"),
+    of: "corpus",
+    kind: "value",
+    what: "sim_value",
+  },
+  {
+    value: "corpus_sim_context",
+    name: "SIM of outputs",
+    about: SIM("outputs"),
+    of: "corpus",
+    kind: "value",
+    what: "sim_context",
+  },
   {
     value: "ablation",
     name: "effect of ablation",

@@ -32,6 +32,8 @@ export function shownRun(sides: Sides): Shown<RunData> {
 
 export interface ShownMap {
   map: SquareMap | null;
+  /** True while the map is that of an older request. */
+  stale: boolean;
   tokens: readonly TokenInfo[];
   names: string[];
   signed: boolean;
@@ -39,14 +41,23 @@ export interface ShownMap {
 }
 
 /** The map of a side: from its run where that has all maps, else asked for alone. */
-function useMapOf(side: Side, kind: MapKind, layer: number, head: number, wanted: boolean): [SquareMap | null, Shown<unknown>] {
+function useMapOf(
+  side: Side,
+  kind: MapKind,
+  layer: number,
+  head: number,
+  wanted: boolean,
+): [SquareMap | null, Shown<unknown>] {
   const input = useInput(side);
   const run = useRun(side);
   const own = mapIn(run.reply?.arrays[kind], layer, head);
   const absent = wanted && input !== null && run.status === "done" && !run.reply?.arrays[kind];
   const asked = useReply("head", absent ? { ...input, layer, head, map: kind } : null, { lane: `head:${side}` });
   if (own || !absent) return [own, run];
-  return [mapIn(asked.reply?.arrays.map && { ...asked.reply.arrays.map, shape: [1, ...asked.reply.arrays.map.shape] }, 1, 1), asked];
+  return [
+    mapIn(asked.reply?.arrays.map && { ...asked.reply.arrays.map, shape: [1, ...asked.reply.arrays.map.shape] }, 1, 1),
+    asked,
+  ];
 }
 
 /** The map of the head that is selected, of A, of B, or B minus A. */
@@ -57,9 +68,16 @@ export function useShownMap(sides: Sides, kind: MapKind, layer: number, head: nu
   const tokensA = sides.a.reply?.data.tokens ?? [];
   const tokensB = sides.b.reply?.data.tokens ?? [];
   const names = (tokens: readonly TokenInfo[]) => tokens.map(({ text }) => text);
-  if (show === "a") return { map: a, tokens: tokensA, names: names(tokensA), signed: false, waiting: waitingA };
-  if (show === "b") return { map: b, tokens: tokensB, names: names(tokensB), signed: false, waiting: waitingB };
+  const fitting = (map: SquareMap | null, tokens: readonly TokenInfo[]) => (map?.size === tokens.length ? map : null);
+  const one = fitting(a, tokensA);
+  const other = fitting(b, tokensB);
+  const stale = (show !== "b" && waitingA.stale) || (show !== "a" && waitingB.stale);
+  if (show === "a")
+    return { map: one, stale, tokens: tokensA, names: names(tokensA), signed: false, waiting: waitingA };
+  if (show === "b")
+    return { map: other, stale, tokens: tokensB, names: names(tokensB), signed: false, waiting: waitingB };
   const both = tokensA.map(({ text }, i) => bothNames(text, tokensB[i]?.text ?? text));
-  const map = a && b && reason === null ? mapMinus(b, a) : null;
-  return { map, tokens: tokensA, names: both, signed: true, waiting: waitingA.status === "done" ? waitingB : waitingA };
+  const map = one && other && reason === null ? mapMinus(other, one) : null;
+  const waiting = waitingA.status === "done" ? waitingB : waitingA;
+  return { map, stale, tokens: tokensA, names: both, signed: true, waiting };
 }

@@ -30,7 +30,13 @@ export function placeOf(axes: Axes, k: number, count: number, p: number): [numbe
   return [x, axes.bottom - (axes.bottom - axes.top) * p];
 }
 
-export function curvePicture(lines: readonly Line[], width: number, height: number, theme: Theme, at: number | null): Picture {
+export function curvePicture(
+  lines: readonly Line[],
+  width: number,
+  height: number,
+  theme: Theme,
+  at: number | null,
+): Picture {
   const axes = { left: 44, top: 10, right: width - 12, bottom: height - 34 };
   const count = Math.max(0, ...lines.map(({ values }) => values.length - 1));
   return {

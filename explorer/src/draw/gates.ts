@@ -41,15 +41,33 @@ export interface Threshold {
 export const THRESHOLDS: readonly Threshold[] = [
   { name: "closed_special", about: "closed: weight on special tokens, at least", initial: 0.6, low: 0, high: 1 },
   { name: "directional_column", about: "directional: weight on one token, at least", initial: 0.5, low: 0, high: 1 },
-  { name: "directional_columns", about: "directional: weight on a few tokens, at least", initial: 0.6, low: 0, high: 1 },
+  {
+    name: "directional_columns",
+    about: "directional: weight on a few tokens, at least",
+    initial: 0.6,
+    low: 0,
+    high: 1,
+  },
   { name: "directional_apart", about: "directional: difference of rows, at most", initial: 0.25, low: 0, high: 1 },
   { name: "open_entropy", about: "open: entropy, at least", initial: 0.8, low: 0, high: 1 },
   { name: "open_spread", about: "open: largest weight over the mean, at most", initial: 5, low: 1, high: 20 },
   { name: "contextual_mass", about: "contextual: weight on neighbours, at least", initial: 0.5, low: 0, high: 1 },
   { name: "cluster_mass", about: "cluster: weight within blocks, at least", initial: 0.3, low: 0, high: 1 },
   { name: "cluster_beyond", about: "cluster: of it beyond neighbours, at least", initial: 0.1, low: 0, high: 1 },
-  { name: "instance_rows", about: "instance: share of rows with a strong cell, at most", initial: 0.05, low: 0, high: 0.5 },
-  { name: "instance_shared", about: "instance: same place in other texts, below", initial: 0.01 / 0.3, low: 0, high: 0.5 },
+  {
+    name: "instance_rows",
+    about: "instance: share of rows with a strong cell, at most",
+    initial: 0.05,
+    low: 0,
+    high: 0.5,
+  },
+  {
+    name: "instance_shared",
+    about: "instance: same place in other texts, below",
+    initial: 0.01 / 0.3,
+    low: 0,
+    high: 0.5,
+  },
 ];
 const CLOSED_CELL = 0.01;
 const ROUNDING = 1e-6;

@@ -21,8 +21,9 @@ const GAP = 3;
 const SIDE = 26;
 
 /** Cells that fill the room, but neither so large nor so small that nothing is seen. */
-export function gridLayout(layers: number, heads: number, room: number): GridLayout {
-  const cell = Math.max(20, Math.min(72, Math.floor((room - SIDE) / Math.max(1, heads)) - GAP));
+export function gridLayout(layers: number, heads: number, room: number, tall = Number.POSITIVE_INFINITY): GridLayout {
+  const fit = (size: number, count: number) => Math.floor(size / Math.max(1, count)) - GAP;
+  const cell = Math.max(20, Math.min(72, fit(room - SIDE, heads), Math.max(32, fit(tall - 20, layers))));
   const size = (count: number) => count * (cell + GAP);
   return { layers, heads, cell, left: SIDE, top: 20, width: SIDE + size(heads), height: 20 + size(layers) };
 }
@@ -117,7 +118,11 @@ function drawGate(paint: Paint, size: number, name: string | null, x: number, y:
   const height = size / shown.length;
   shown.forEach((kind, i) => {
     paint.rect(x, y + i * height, size, height, GATE_LOOKS[kind].colour);
-    const style = { fill: inkOn(rgbOf(GATE_LOOKS[kind].colour)), size: Math.min(13, height - 2), anchor: "middle" } as const;
+    const style = {
+      fill: inkOn(rgbOf(GATE_LOOKS[kind].colour)),
+      size: Math.min(13, height - 2),
+      anchor: "middle",
+    } as const;
     paint.text(x + size / 2, y + (i + 0.5) * height, GATE_LOOKS[kind].letter, style);
   });
 }
@@ -141,7 +146,11 @@ export function valueAt(tensor: Tensor | undefined, layer: number, head: number)
 }
 
 /** The thumbnail of a head (from 1), as weights. */
-export function thumbAt(tensor: Tensor | undefined, layer: number, head: number): { side: number; values: Float32Array } | null {
+export function thumbAt(
+  tensor: Tensor | undefined,
+  layer: number,
+  head: number,
+): { side: number; values: Float32Array } | null {
   const [layers = 0, heads = 0, side = 0] = tensor?.shape ?? [];
   if (!tensor || layer < 1 || head < 1 || layer > layers || head > heads) return null;
   const start = ((layer - 1) * heads + head - 1) * side * side;
@@ -151,5 +160,7 @@ export function thumbAt(tensor: Tensor | undefined, layer: number, head: number)
 
 /** The number of a cell in as many characters as fit into it. */
 export function shortFigure(value: number): string {
-  return figure(value).replace(/^(−?)0\./, "$1.").slice(0, 5);
+  return figure(value)
+    .replace(/^(−?)0\./, "$1.")
+    .slice(0, 5);
 }

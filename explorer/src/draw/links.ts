@@ -12,19 +12,23 @@ export interface LinksLayout {
   /** The x of the ends of the links. */
   left: number;
   right: number;
+  /** The room of bars and numbers at the right edge. */
+  bar: number;
 }
 
 /** Beyond this many tokens only the strongest links are drawn. */
 export const DENSE = 64;
 /** The most links that are drawn of a dense map. */
 export const MOST = 1500;
-const BAR = 58;
+/** The room of the bars, and of the numbers in it. */
+const [NARROW, WIDE, FIGURE] = [58, 100, 36];
 
 /** Where rows lie: lower ones for long texts. */
 export function linksLayout(size: number, width: number): LinksLayout {
   const row = size <= 32 ? 24 : size <= 128 ? 20 : 15;
   const label = Math.min(120, Math.max(64, width * 0.27));
-  return { width, height: size * row + 8, row, left: label, right: width - label - BAR };
+  const bar = width >= 400 ? WIDE : NARROW;
+  return { width, height: size * row + 8, row, left: label, right: width - label - bar, bar };
 }
 
 export function rowAt(layout: LinksLayout, y: number, size: number): number | null {
@@ -53,7 +57,12 @@ export interface LinksOptions {
 }
 
 /** The picture of a map's links; with a focus, those of its token stand out and have their numbers. */
-export function linksPicture(map: SquareMap, names: readonly string[], layout: LinksLayout, options: LinksOptions): Picture {
+export function linksPicture(
+  map: SquareMap,
+  names: readonly string[],
+  layout: LinksLayout,
+  options: LinksOptions,
+): Picture {
   const links = linksOf(map, options.least, map.size > DENSE ? MOST : map.size * map.size);
   return {
     width: layout.width,
@@ -115,10 +124,14 @@ function drawBar(
   colour: string,
   theme: Theme,
 ): void {
-  const left = layout.width - BAR + 4;
+  const left = layout.width - layout.bar + 4;
   const height = Math.min(12, layout.row - 4);
-  paint.rect(left, y - height / 2, Math.max(0.5, share * (BAR - 36)), height, colour);
-  paint.text(layout.width - 2, y, figure(value), { fill: theme.muted, size: Math.min(11, layout.row - 3), anchor: "end" });
+  paint.rect(left, y - height / 2, Math.max(0.5, share * (layout.bar - FIGURE - 4)), height, colour);
+  paint.text(layout.width - 2, y, figure(value), {
+    fill: theme.muted,
+    size: Math.min(11, layout.row - 3),
+    anchor: "end",
+  });
 }
 
 function drawName(paint: Paint, name: string, i: number, layout: LinksLayout, options: LinksOptions): void {

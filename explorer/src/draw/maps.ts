@@ -2,7 +2,7 @@
 import type { Tensor, TokenInfo } from "../protocol";
 import type { Rgb, Theme } from "./colour";
 import type { Paint, Picture, Pixels } from "./paint";
-import { type Scale } from "./scale";
+import type { Scale } from "./scale";
 import { visible } from "./text";
 
 /** A square of numbers: row i holds what token i looks at. */
@@ -83,9 +83,10 @@ export function sentenceOf(looks: Record<Look, number>): string {
   const order = LOOKS.filter((look) => Number.isFinite(looks[look])).sort((a, b) => looks[b] - looks[a]);
   const [first, second] = order;
   if (!first) return "";
-  const share = (look: Look) => `${Math.round(looks[look] * 100)} % to ${LOOK_NAMES[look]}`;
-  if (looks[first] < 0.3) return `It spreads: at most ${share(first)}.`;
-  return second ? `Of all its weight, ${share(first)}, ${share(second)}.` : `Of all its weight, ${share(first)}.`;
+  const amount = (look: Look) => `${Math.round(looks[look] * 100)} %`;
+  if (looks[first] < 0.3) return `Its weight is spread: no more than ${amount(first)} goes to ${LOOK_NAMES[first]}.`;
+  const start = `${amount(first)} of its weight goes to ${LOOK_NAMES[first]}`;
+  return second ? `${start}, ${amount(second)} to ${LOOK_NAMES[second]}.` : `${start}.`;
 }
 
 const SPECIAL = new Set(["cls", "sep", "special"]);
@@ -108,8 +109,10 @@ export function pixelsOf(values: ArrayLike<number>, columns: number, rgb: (value
 }
 
 export interface MatrixLayout {
-  /** Room for the names on the left and on top. */
+  /** Room for the names on the left. */
   margin: number;
+  /** Room for the numbers on top. */
+  top: number;
   cell: number;
   side: number;
   size: number;
@@ -122,12 +125,13 @@ export function matrixLayout(size: number, room: number): MatrixLayout {
   const names = size > 0 && (room - named) / size >= 10;
   const margin = names ? named : 4;
   const cell = size > 0 ? Math.min(28, (room - margin - 2) / size) : 0;
-  return { margin, cell, side: cell * size, size, names };
+  return { margin, top: names ? 18 : 4, cell, side: cell * size, size, names };
 }
 
 /** The row and column at a place in the picture; null outside of the cells. */
 export function cellAt(layout: MatrixLayout, x: number, y: number): { row: number; column: number } | null {
-  const [column, row] = [x, y].map((place) => Math.floor((place - layout.margin) / layout.cell)) as [number, number];
+  const column = Math.floor((x - layout.margin) / layout.cell);
+  const row = Math.floor((y - layout.top) / layout.cell);
   const inside = (place: number) => place >= 0 && place < layout.size;
   return inside(row) && inside(column) ? { row, column } : null;
 }
@@ -146,25 +150,30 @@ export function matrixPicture(
   theme: Theme,
   marks: MatrixMarks,
 ): Picture {
-  const { margin, cell, side } = layout;
-  const whole = Math.ceil(margin + side + 2);
+  const { margin, top, cell, side } = layout;
   return {
-    width: whole,
-    height: whole,
+    width: Math.ceil(margin + side + 2),
+    height: Math.ceil(top + side + 2),
     draw: (paint) => {
-      paint.image(margin, margin, side, side, pixelsOf(map.values, map.size, scale.rgb));
+      paint.image(margin, top, side, side, pixelsOf(map.values, map.size, scale.rgb));
       if (layout.names) drawNames(paint, names, layout, theme, marks);
-      if (marks.row !== null) paint.frame(margin, margin + marks.row * cell, side, cell, theme.ink, 1.5);
-      if (marks.column !== null) paint.frame(margin + marks.column * cell, margin, cell, side, theme.ink, 1);
+      if (marks.row !== null) paint.frame(margin, top + marks.row * cell, side, cell, theme.ink, 1.5);
+      if (marks.column !== null) paint.frame(margin + marks.column * cell, top, cell, side, theme.ink, 1);
     },
   };
 }
 
-function drawNames(paint: Paint, names: readonly string[], layout: MatrixLayout, theme: Theme, marks: MatrixMarks): void {
-  const { margin, cell } = layout;
+function drawNames(
+  paint: Paint,
+  names: readonly string[],
+  layout: MatrixLayout,
+  theme: Theme,
+  marks: MatrixMarks,
+): void {
+  const { margin, top, cell } = layout;
   const size = Math.min(12, cell);
   names.forEach((name, i) => {
-    const middle = margin + (i + 0.5) * cell;
+    const middle = top + (i + 0.5) * cell;
     const chosen = marks.row === i;
     const style = { fill: chosen ? theme.accent : theme.ink, size, width: margin - 8, bold: chosen };
     paint.text(margin - 6, middle, visible(name, 16), { ...style, anchor: "end" });
@@ -173,6 +182,6 @@ function drawNames(paint: Paint, names: readonly string[], layout: MatrixLayout,
   const step = Math.max(1, Math.ceil(24 / cell));
   for (let i = 0; i < names.length; i += step) {
     const fill = marks.column === i ? theme.accent : theme.muted;
-    paint.text(margin + (i + 0.5) * cell, margin - 8, String(i + 1), { fill, size: 10, anchor: "middle" });
+    paint.text(margin + (i + 0.5) * cell, top - 8, String(i + 1), { fill, size: 10, anchor: "middle" });
   }
 }

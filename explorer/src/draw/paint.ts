@@ -187,7 +187,9 @@ const ENTITIES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;
 
 /** Text for XML: marks as entities, and nothing that XML forbids. */
 export function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (mark) => ENTITIES[mark]!).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "");
+  return text
+    .replace(/[&<>"']/g, (mark) => ENTITIES[mark]!)
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "");
 }
 
 /** The picture as an SVG file. */

@@ -25,7 +25,11 @@ export function anyNegative(values: ArrayLike<number>): boolean {
 
 /** From 0 to the largest; the root, as in the report, shows small weights too. */
 export function rootScale(most: number): Scale {
-  return { most, signed: false, rgb: (value) => at(SEQUENTIAL, most > 0 ? Math.sqrt(Math.max(0, value) / most) : value * 0) };
+  return {
+    most,
+    signed: false,
+    rgb: (value) => at(SEQUENTIAL, most > 0 ? Math.sqrt(Math.max(0, value) / most) : value * 0),
+  };
 }
 
 /** From 0 to the largest, evenly. */

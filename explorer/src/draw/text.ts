@@ -1,7 +1,7 @@
 /** Texts of any origin, made fit to be shown: nothing invisible, nothing that turns the line around, nothing endless. */
 
-/** Characters that reorder or hide text, or take no room. */
-const HIDDEN = /[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]/gu;
+/** Characters that reorder or hide text, or take no room; emojis keep the one that gives them colour. */
+export const HIDDEN = /(?!\ufe0f)\p{Default_Ignorable_Code_Point}|[\u2028\u2029\ufff9-\ufffb]/gu;
 const CONTROL = /[\u0000-\u001f\u007f]/gu;
 const UPPER_CONTROL = /[\u0080-\u009f\ud800-\udfff]/gu;
 

@@ -40,7 +40,12 @@ export function flow(words: readonly string[], width: number): { placed: Placed[
   return { placed, lines: line + 1 };
 }
 
-export function wordsPicture(words: readonly string[], rows: readonly ScoredRow[], width: number, theme: Theme): Picture {
+export function wordsPicture(
+  words: readonly string[],
+  rows: readonly ScoredRow[],
+  width: number,
+  theme: Theme,
+): Picture {
   const { placed, lines } = flow(words, width - 24);
   const block = 26 + lines * LINE + 10;
   return {

@@ -44,7 +44,13 @@ export function Coloured({ words, scores, edits, editable, stale, label, limit }
     setMenu(null);
   };
   return (
-    <div class={stale ? "words stale" : "words"} ref={root} role="group" aria-label={`Words scored by ${label}`} onKeyDown={onKeyDown}>
+    <div
+      class={stale ? "words stale" : "words"}
+      ref={root}
+      role="group"
+      aria-label={`Words scored by ${label}`}
+      onKeyDown={onKeyDown}
+    >
       {words.map((word, i) => (
         <span class="place" key={i}>
           <Word
@@ -88,7 +94,13 @@ function Word({ text, score, most, erased, by, reachable, editable, onFocus, onE
   const held = useRef(false);
   const ground = wordColour(score === null || most === 0 ? Number.NaN : score / most, theme);
   const shown = visible(text, 40);
-  const what = erased ? "erased" : by !== undefined ? `replaced by ${visible(by, 40)}` : score === null ? "" : figure(score);
+  const what = erased
+    ? "erased"
+    : by !== undefined
+      ? `replaced by ${visible(by, 40)}`
+      : score === null
+        ? ""
+        : figure(score);
   const stop = () => clearTimeout(timer.current);
   return (
     <button

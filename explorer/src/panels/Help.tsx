@@ -1,8 +1,8 @@
 /** What the page is for, and its keys. */
 import { useEffect, useRef } from "preact/hooks";
 import { KEYS } from "../keys";
-import { TAB_NAMES, TAB_QUESTIONS } from "./Tabs";
 import { TABS } from "../state";
+import { TAB_NAMES, TAB_QUESTIONS } from "./Tabs";
 
 export function Help({ onClose }: { onClose: () => void }) {
   const ref = useRef<HTMLDialogElement>(null);
@@ -14,7 +14,9 @@ export function Help({ onClose }: { onClose: () => void }) {
   return (
     <dialog class="helping" ref={ref} aria-label="Help" onClose={onClose}>
       <h2>Look at one model, live</h2>
-      <p>Type a text on the left. All views follow: what is selected in one is selected in all, and the address holds it.</p>
+      <p>
+        Type a text on the left. All views follow: what is selected in one is selected in all, and the address holds it.
+      </p>
       <dl>
         {TABS.map((tab) => (
           <div key={tab}>

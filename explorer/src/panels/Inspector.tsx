@@ -8,7 +8,7 @@ import { valueAt } from "../draw/heads";
 import { LOOKS, looksOf, mapIn } from "../draw/maps";
 import { figure, percent, visible, wordsIn } from "../draw/text";
 import { gateOf } from "../gridOptions";
-import type { GridData, WordsData } from "../protocol";
+import type { GridData, Reply, RunData, WordsData } from "../protocol";
 import { copyText, saveCsv, savePng, saveSvg } from "../save";
 
 export function Inspector() {
@@ -48,34 +48,63 @@ function Facts({ title, rows }: { title: string; rows: readonly Row[] }) {
   );
 }
 
+interface HeadNumber {
+  name: string;
+  value: number;
+  share?: boolean;
+  about?: string;
+}
+
+/** The numbers of a head (from 1) that a text left. */
+function numbersOf(reply: Reply<RunData>, layer: number, head: number): HeadNumber[] {
+  const { arrays, data } = reply;
+  const at = (array: string) => valueAt(arrays[array], layer, head);
+  const weights = mapIn(arrays.weights, layer, head);
+  const looks = weights ? looksOf(weights, data.tokens) : null;
+  return [
+    { name: "entropy", value: at("entropy"), about: "0: all on one token, 1: even" },
+    { name: "SIM of keys", value: at("sim_key") },
+    { name: "SIM of values", value: at("sim_value") },
+    { name: "SIM of outputs", value: at("sim_context") },
+    ...(looks ? LOOKS.map((look) => ({ name: `weight to ${LOOK_WORDS[look]}`, value: looks[look], share: true })) : []),
+  ];
+}
+
+/** The numbers as rows; with those of B, both beside each other. */
+function rowsOf(numbers: readonly HeadNumber[], others: readonly HeadNumber[] | null): Row[] {
+  return numbers.map(({ name, value, share, about }) => {
+    const text = share ? percent : figure;
+    const other = others?.find((one) => one.name === name);
+    return { name, value: other ? `${text(value)} → ${text(other.value)}` : text(value), ...(about ? { about } : {}) };
+  });
+}
+
 function HeadFacts() {
   const app = useApp();
   const { state, host } = app;
-  const side = showOf(state) === "b" ? "b" : "a";
+  const show = showOf(state);
+  const side = show === "b" ? "b" : "a";
   const model = modelOf(app, side);
   const { reply } = useRun(side);
+  const other = useRun("b").reply;
   const layer = state.layer.value;
   const head = state.head.value;
   const gate = gateOf(reply?.data ?? null, layer, head);
-  const weights = mapIn(reply?.arrays.weights, layer, head);
-  const looks = weights && reply ? looksOf(weights, reply.data.tokens) : null;
-  const rows: Row[] = reply
-    ? [
-        { name: "entropy", value: figure(valueAt(reply.arrays.entropy, layer, head)), about: "0: all on one token, 1: even" },
-        { name: "SIM of keys", value: figure(valueAt(reply.arrays.sim_key, layer, head)) },
-        { name: "SIM of values", value: figure(valueAt(reply.arrays.sim_value, layer, head)) },
-        { name: "SIM of outputs", value: figure(valueAt(reply.arrays.sim_context, layer, head)) },
-        ...(looks ? LOOKS.map((look) => ({ name: `weight to ${LOOK_WORDS[look]}`, value: percent(looks[look]) })) : []),
-      ]
-    : [];
+  const both = show === "diff" && other ? numbersOf(other, layer, head) : null;
+  const rows = reply ? rowsOf(numbersOf(reply, layer, head), both) : [];
+  const two = state.other.value !== null || state.modelB.value !== null;
+  const title = both ? "A → B" : two ? `in ${side.toUpperCase()}` : "in this text";
   const out = isAblated(state.edits.value, layer, head);
   return (
     <section aria-label="The head that is selected">
       <h2>
-        Head {layer}.{head} <span class="muted">layer {layer}, head {head}</span>
+        Head {layer}.{head}{" "}
+        <span class="muted">
+          layer {layer}, head {head}
+        </span>
       </h2>
       {gate !== null ? <GateLine gate={gate} /> : null}
-      <Facts title="in this text" rows={rows} />
+      <Facts title={title} rows={rows} />
       <CorpusFacts layer={layer} head={head} />
       {host.live && model?.edits.context ? (
         <p class="buttons">
@@ -88,9 +117,10 @@ function HeadFacts() {
       <details class="how">
         <summary>How to read these</summary>
         <p>
-          Entropy says how evenly a head looks: near 0 each token looks at one other, near 1 at all alike. SIM is the mean cosine within
-          the text: near 1 all vectors point one way, so that looking here or there makes little difference. A weight is not yet an
-          effect: take the head out, or see ‖αf(x)‖, which is small where a token that is looked at has little to give.
+          Entropy says how evenly a head looks: near 0 each token looks at one other, near 1 at all alike. SIM is the
+          mean cosine within the text: near 1 all vectors point one way, so that looking here or there makes little
+          difference. A weight is not yet an effect: take the head out, or see ‖αf(x)‖, which is small where a token
+          that is looked at has little to give.
         </p>
       </details>
     </section>
@@ -195,9 +225,9 @@ function HowWords() {
     <details class="how">
       <summary>How to read these</summary>
       <p>
-        Methods answer different questions, and their numbers have different units, so only ranks compare. Attention and norms say what
-        was looked at and taken; gradients say what would move the answer. Where methods disagree, trust the one whose deletion curve
-        falls furthest below chance, or erase the word and look.
+        Methods answer different questions, and their numbers have different units, so only ranks compare. Attention and
+        norms say what was looked at and taken; gradients say what would move the answer. Where methods disagree, trust
+        the one whose deletion curve falls furthest below chance, or erase the word and look.
       </p>
     </details>
   );
@@ -211,7 +241,9 @@ function WordScore({ method, word }: { method: string; word: number }) {
   const scores = known?.status === "done" ? known.reply.arrays.scores?.values : undefined;
   if (!scores) return null;
   const value = scores[word] ?? Number.NaN;
-  const rank = Number.isNaN(value) ? "–" : 1 + Array.from(scores).filter((other) => Math.abs(other) > Math.abs(value)).length;
+  const rank = Number.isNaN(value)
+    ? "–"
+    : 1 + Array.from(scores).filter((other) => Math.abs(other) > Math.abs(value)).length;
   return (
     <tr>
       <th scope="row">{method.replaceAll("_", " ")}</th>
@@ -232,7 +264,11 @@ function TakeAlong() {
         <button type="button" disabled={!offered?.picture} onClick={() => offered && saveSvg(offered)}>
           SVG
         </button>
-        <button type="button" disabled={!offered?.picture && !offered?.canvas} onClick={() => offered && savePng(offered)}>
+        <button
+          type="button"
+          disabled={!offered?.picture && !offered?.canvas}
+          onClick={() => offered && savePng(offered)}
+        >
           PNG
         </button>
         <button type="button" disabled={!offered?.csv} onClick={() => offered && saveCsv(offered)}>

@@ -45,7 +45,9 @@ function SidePanel({ side, two }: { side: Side; two: boolean }) {
 }
 
 function NoAnswer() {
-  return <p class="muted">This model has no classes, so there is no answer to show; heads and tokens are as in any other.</p>;
+  return (
+    <p class="muted">This model has no classes, so there is no answer to show; heads and tokens are as in any other.</p>
+  );
 }
 
 /** A text area that changes the state a little after the last key. */
@@ -153,7 +155,8 @@ function Answer({ side, run, stale }: { side: Side; run: RunData | null; stale: 
   const before = useReply<AnswerData>("answer", edited ? { ...input, edits: {} } : null, { lane: "answer:before" });
   if (!run) return null;
   const order = run.probabilities.map((_, i) => i).sort((a, b) => run.probabilities[b]! - run.probabilities[a]!);
-  const shown = run.labels.length <= SHOWN_LABELS ? run.labels.map((_, i) => i) : order.slice(0, all ? undefined : SHOWN_LABELS);
+  const shown =
+    run.labels.length <= SHOWN_LABELS ? run.labels.map((_, i) => i) : order.slice(0, all ? undefined : SHOWN_LABELS);
   const past = edited ? before.reply?.data.probabilities : undefined;
   return (
     <div class={stale ? "answer stale" : "answer"}>
@@ -177,7 +180,17 @@ function Answer({ side, run, stale }: { side: Side; run: RunData | null; stale: 
   );
 }
 
-function Bar({ label, value, past, chosen }: { label: string; value: number; past?: number | undefined; chosen: boolean }) {
+function Bar({
+  label,
+  value,
+  past,
+  chosen,
+}: {
+  label: string;
+  value: number;
+  past?: number | undefined;
+  chosen: boolean;
+}) {
   const moved = past !== undefined && Math.abs(past - value) >= 0.0005;
   return (
     <li class={chosen ? "chosen" : ""}>
@@ -231,7 +244,13 @@ function TokenChip({ token, chosen, place, onClick }: ChipProps) {
   const kind = isSpecial(token) ? " special" : "";
   const title = place ? "The class is read here" : isSpecial(token) ? "A token that the tokenizer adds" : undefined;
   return (
-    <button type="button" class={`chip${kind}${place ? " place" : ""}`} aria-pressed={chosen} title={title} onClick={onClick}>
+    <button
+      type="button"
+      class={`chip${kind}${place ? " place" : ""}`}
+      aria-pressed={chosen}
+      title={title}
+      onClick={onClick}
+    >
       <bdi>{visible(token.text, 20) || "␣"}</bdi>
     </button>
   );

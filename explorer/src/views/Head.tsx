@@ -5,20 +5,36 @@ import { modelOf, useApp, useExport, useReply, useTheme, useWidth } from "../con
 import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
 import { DENSE, type Focus, linksLayout, linksPicture, MOST, rowAt } from "../draw/links";
-import { cellAt, isSpecial, looksOf, mapIn, matrixLayout, matrixPicture, sentenceOf, strongest } from "../draw/maps";
-import { pixelsOf } from "../draw/maps";
-import { largest, rootScale, scaleFor, type Scale } from "../draw/scale";
+import {
+  cellAt,
+  isSpecial,
+  looksOf,
+  mapIn,
+  matrixLayout,
+  matrixPicture,
+  pixelsOf,
+  sentenceOf,
+  strongest,
+} from "../draw/maps";
+import { largest, rootScale, type Scale, scaleFor } from "../draw/scale";
 import { figure, percent, visible } from "../draw/text";
 import { Drawn, Failure, ScaleLegend, Segments, Stepper, Waiting } from "../panels/parts";
 import type { MapKind, MeanMapData } from "../protocol";
 import { type ShownMap, useShownMap, useSides } from "../sides";
 
 export const MAP_NAMES: Record<MapKind, { name: string; about: string }> = {
-  weights: { name: "weights α", about: "How much of its attention a token gives to each other. Each row adds up to 1." },
-  norms: { name: "norms ‖αf(x)‖", about: "How long the vector is that a token takes from each other: weight times what is there." },
+  weights: {
+    name: "weights α",
+    about: "How much of its attention a token gives to each other. Each row adds up to 1.",
+  },
+  norms: {
+    name: "norms ‖αf(x)‖",
+    about: "How long the vector is that a token takes from each other: weight times what is there.",
+  },
   residual: {
     name: "with residual",
-    about: "What each token is made of after the layer, as shares: all heads, its own way past attention, and the normalisation.",
+    about:
+      "What each token is made of after the layer, as shares: all heads, its own way past attention, and the normalisation.",
   },
 };
 
@@ -39,7 +55,11 @@ export function HeadView() {
       {shown.map ? (
         <Maps shown={shown} kind={kind} layer={layer} head={head} />
       ) : sides.reason ? null : (
-        <Waiting shown={shown.waiting} what="Computing the map" empty="Type a text on the left: what the head looks at is drawn here." />
+        <Waiting
+          shown={shown.waiting}
+          what="Computing the map"
+          empty="Type a text on the left: what the head looks at is drawn here."
+        />
       )}
     </div>
   );
@@ -58,7 +78,12 @@ function HeadControls({ layer, head, kind }: { layer: number; head: number; kind
         most={model.layers}
         onChange={(value) => selectHead(state, value, Math.min(head, model.heads[value - 1] ?? 1))}
       />
-      <Stepper label="Head" value={head} most={model.heads[layer - 1] ?? 1} onChange={(value) => selectHead(state, layer, value)} />
+      <Stepper
+        label="Head"
+        value={head}
+        most={model.heads[layer - 1] ?? 1}
+        onChange={(value) => selectHead(state, layer, value)}
+      />
       <Segments<MapKind>
         label="Map"
         value={kind}
@@ -104,12 +129,21 @@ function Maps({ shown, kind, layer, head }: MapsProps) {
         {signed ? "B − A: blue where B gives less, orange where B gives more. " : `${MAP_NAMES[kind].about} `}
         {looks ? <strong>{looks}</strong> : null}
       </p>
-      <div class="head-pair">
+      <div class={shown.stale ? "head-pair stale" : "head-pair"}>
         <Links shown={shown} scale={scale} focus={focus} pinned={pinned} onPoint={setPointed} />
         <div class="head-side">
-          <Matrix shown={shown} scale={scale} row={focus?.side === "from" ? focus.row : null} cell={cell} onCell={setCell} />
+          <Matrix
+            shown={shown}
+            scale={scale}
+            row={focus?.side === "from" ? focus.row : null}
+            cell={cell}
+            onCell={setCell}
+          />
           <Readout shown={shown} cell={cell} focus={focus} kind={kind} />
-          <ScaleLegend scale={scale} name={signed ? "difference" : kind === "norms" ? "length" : kind === "weights" ? "weight" : "share"} />
+          <ScaleLegend
+            scale={scale}
+            name={signed ? "difference" : kind === "norms" ? "length" : kind === "weights" ? "weight" : "share"}
+          />
           <MeanMap layer={layer} head={head} />
         </div>
       </div>
@@ -168,9 +202,21 @@ function Links({ shown, scale, focus, pinned, onPoint }: LinksProps) {
       </div>
       <label class="slider">
         <span>Hide links below {percent(share)} of the strongest</span>
-        <input type="range" min={0} max={0.6} step={0.02} value={share} onInput={(event) => setShare(Number(event.currentTarget.value))} />
+        <input
+          type="range"
+          min={0}
+          max={0.6}
+          step={0.02}
+          value={share}
+          onInput={(event) => setShare(Number(event.currentTarget.value))}
+        />
       </label>
-      {map.size > DENSE ? <p class="muted">A long text: at most the {MOST.toLocaleString("en")} strongest links are drawn. Point at a token for all of its own.</p> : null}
+      {map.size > DENSE ? (
+        <p class="muted">
+          A long text: at most the {MOST.toLocaleString("en")} strongest links are drawn. Point at a token for all of
+          its own.
+        </p>
+      ) : null}
     </section>
   );
 }
@@ -196,7 +242,7 @@ function RowButtons({ shown, layout, pinned, onPoint, onPin }: RowButtonsProps) 
     event.currentTarget.querySelectorAll<HTMLElement>("button")[next]?.focus();
   };
   return (
-    <div class="rows" onKeyDown={move}>
+    <div class="rows" role="group" aria-label="Tokens that look; arrow keys move" onKeyDown={move}>
       {shown.names.slice(0, map.size).map((name, i) => (
         <button
           key={i}
@@ -221,7 +267,9 @@ function RowButtons({ shown, layout, pinned, onPoint, onPin }: RowButtonsProps) 
 
 /** The next row for a key of the keyboard; null for other keys. */
 export function rowAfter(key: string, row: number, size: number): number | null {
-  const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: size - 1, PageDown: row + 10, PageUp: row - 10 }[key];
+  const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: size - 1, PageDown: row + 10, PageUp: row - 10 }[
+    key
+  ];
   return to === undefined ? null : Math.max(0, Math.min(size - 1, to));
 }
 
@@ -269,7 +317,12 @@ function Matrix({ shown, scale, row, cell, onCell }: MatrixProps) {
 
 /** The cell that an arrow key goes to; null for other keys. */
 export function cellAfter(key: string, { row, column }: { row: number; column: number }, size: number) {
-  const steps: Record<string, [number, number]> = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] };
+  const steps: Record<string, [number, number]> = {
+    ArrowDown: [1, 0],
+    ArrowUp: [-1, 0],
+    ArrowRight: [0, 1],
+    ArrowLeft: [0, -1],
+  };
   const step = steps[key];
   const inside = (place: number) => Math.max(0, Math.min(size - 1, place));
   return step ? { row: inside(row + step[0]), column: inside(column + step[1]) } : null;
@@ -321,7 +374,11 @@ function MeanMap({ layer, head }: { layer: number; head: number }) {
   const params = result ? { result: state.result.value, layer, head } : null;
   const mean = useReply<MeanMapData>("mean_map", params, { lane: "mean_map" });
   if (!result) return null;
-  const map = mapIn(mean.reply?.arrays.map && { ...mean.reply.arrays.map, shape: [1, ...mean.reply.arrays.map.shape] }, 1, 1);
+  const map = mapIn(
+    mean.reply?.arrays.map && { ...mean.reply.arrays.map, shape: [1, ...mean.reply.arrays.map.shape] },
+    1,
+    1,
+  );
   if (!map || !mean.reply) return mean.error ? <p class="muted">No mean over the corpus: {mean.error}</p> : null;
   const side = 160;
   const rgb = rootScale(largest(map.values)).rgb;

@@ -6,7 +6,16 @@ import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
 import { minus, tensorMinus } from "../draw/difference";
 import { GATE_LOOKS, GATES, gatesOf, kindsIn, THRESHOLDS } from "../draw/gates";
-import { type Cell, cornerOf, type GridLayout, gridLayout, gridPicture, shortFigure, thumbAt, valueAt } from "../draw/heads";
+import {
+  type Cell,
+  cornerOf,
+  type GridLayout,
+  gridLayout,
+  gridPicture,
+  shortFigure,
+  thumbAt,
+  valueAt,
+} from "../draw/heads";
 import { looksOf, mapIn } from "../draw/maps";
 import { evenScale, largest, type Scale, signedScale } from "../draw/scale";
 import { percent, visible } from "../draw/text";
@@ -98,18 +107,31 @@ function TextGrid({ option, sides }: { option: GridOption; sides: Sides }) {
   const side = sides.show === "b" ? "b" : "a";
   const model = modelOf(app, side);
   const run = sides.show === "b" ? sides.b : sides.a;
-  if (!model) return <p class="empty">These need a model: open one with conoscope explore MODEL, or choose numbers over the corpus.</p>;
+  if (!model)
+    return (
+      <p class="empty">These need a model: open one with conoscope explore MODEL, or choose numbers over the corpus.</p>
+    );
   if (sides.show === "diff" && sides.reason) return <Failure line={sides.reason} />;
   if (!run.reply || (sides.show === "diff" && !sides.b.reply)) {
     const missing = run.reply ? sides.b : run;
-    return <Waiting shown={missing} what="Running the model" empty="Type a text on the left: what its heads do is drawn here." />;
+    return (
+      <Waiting
+        shown={missing}
+        what="Running the model"
+        empty="Type a text on the left: what its heads do is drawn here."
+      />
+    );
   }
   if (option.kind === "gate" && sides.show === "diff") {
     return <GateChanges a={run.reply.data} b={sides.b.reply!.data} model={model} />;
   }
   const values = option.kind === "value" ? valuesOf(option, sides, model) : undefined;
   if (option.kind === "value" && !values) {
-    return <p class="empty">The maps of so long a text are not held here, so this cannot be computed; choose the maps or the entropy.</p>;
+    return (
+      <p class="empty">
+        The maps of so long a text are not held here, so this cannot be computed; choose the maps or the entropy.
+      </p>
+    );
   }
   const signed = sides.show === "diff";
   return (
@@ -128,7 +150,11 @@ function TextGrid({ option, sides }: { option: GridOption; sides: Sides }) {
 /** The numbers of a grid: an array of the run, or the shares that its maps give to a neighbour. */
 function valuesOf(option: GridOption, sides: Sides, model: ModelInfo): Tensor | undefined {
   const of = (run: Shown<RunData>) =>
-    option.array ? run.reply?.arrays[option.array] : option.look ? looksTensor(run.reply, option.look, model) : undefined;
+    option.array
+      ? run.reply?.arrays[option.array]
+      : option.look
+        ? looksTensor(run.reply, option.look, model)
+        : undefined;
   if (sides.show === "a") return of(sides.a);
   if (sides.show === "b") return of(sides.b);
   return tensorMinus(of(sides.b), of(sides.a));
@@ -137,7 +163,11 @@ function valuesOf(option: GridOption, sides: Sides, model: ModelInfo): Tensor | 
 const looked = new WeakMap<Reply<RunData>, Map<string, Tensor>>();
 
 /** For each head the share of its weight that goes one way; computed once for a reply. */
-function looksTensor(reply: Reply<RunData> | null, look: NonNullable<GridOption["look"]>, model: ModelInfo): Tensor | undefined {
+function looksTensor(
+  reply: Reply<RunData> | null,
+  look: NonNullable<GridOption["look"]>,
+  model: ModelInfo,
+): Tensor | undefined {
   if (!reply?.arrays.weights) return undefined;
   const known = looked.get(reply) ?? new Map<string, Tensor>();
   looked.set(reply, known);
@@ -155,7 +185,14 @@ function looksTensor(reply: Reply<RunData> | null, look: NonNullable<GridOption[
   return known.get(look);
 }
 
-function textCell(option: GridOption, sides: Sides, reply: Reply<RunData>, values: Tensor | undefined, layer: number, head: number): Cell {
+function textCell(
+  option: GridOption,
+  sides: Sides,
+  reply: Reply<RunData>,
+  values: Tensor | undefined,
+  layer: number,
+  head: number,
+): Cell {
   if (option.kind === "gate") return { kind: "gate", name: gateOf(reply.data, layer, head) };
   if (option.kind === "value") {
     const value = valueAt(values, layer, head);
@@ -203,13 +240,16 @@ function CorpusGrid({ option }: { option: GridOption }) {
   const { state, hello } = app;
   const result = state.result.value;
   const [limits, setLimits] = useState<Record<string, number>>({});
-  const shown = useReply<GridData>("grid", hello.results[result] ? { result, what: option.what } : null, { lane: "grid" });
+  const shown = useReply<GridData>("grid", hello.results[result] ? { result, what: option.what } : null, {
+    lane: "grid",
+  });
   const wantScores = option.kind === "gate" && hello.results[result] !== undefined;
   const scores = useReply<{ about?: string }>("scores", wantScores ? { result } : null, { lane: "scores" });
   if (!hello.results.length) {
     return (
       <p class="empty">
-        Numbers over a corpus need a result: <code>conoscope measure MODEL CORPUS -o OUT</code>, then <code>conoscope explore OUT</code>.
+        Numbers over a corpus need a result: <code>conoscope measure MODEL CORPUS -o OUT</code>, then{" "}
+        <code>conoscope explore OUT</code>.
       </p>
     );
   }
@@ -237,7 +277,8 @@ function CorpusGrid({ option }: { option: GridOption }) {
         textOf={(layer, head) => describe(option, named(layer, head), valueAt(values, layer, head))}
       />
       <p class="muted">
-        {visible(data.about ?? "", 300)} {typeof data.n === "number" ? `n = ${data.n}.` : ""} {visible(data.unit ?? "", 60)}
+        {visible(data.about ?? "", 300)} {typeof data.n === "number" ? `n = ${data.n}.` : ""}{" "}
+        {visible(data.unit ?? "", 60)}
       </p>
       {option.kind === "gate" && Object.keys(scores.reply?.arrays ?? {}).length ? (
         <Thresholds limits={limits} onChange={setLimits} />
@@ -247,7 +288,11 @@ function CorpusGrid({ option }: { option: GridOption }) {
 }
 
 /** The scores of a head by name. */
-function scoresAt(arrays: Record<string, Tensor> | undefined, layer: number, head: number): Record<string, number> | null {
+function scoresAt(
+  arrays: Record<string, Tensor> | undefined,
+  layer: number,
+  head: number,
+): Record<string, number> | null {
   if (!arrays) return null;
   return Object.fromEntries(Object.entries(arrays).map(([name, tensor]) => [name, valueAt(tensor, layer, head)]));
 }
@@ -259,11 +304,19 @@ function shapeOf(values: Tensor | undefined, gates: GridData["gates"]): Shape {
 }
 
 /** Sliders for the thresholds that name gates; they change names alone, nothing is measured again. */
-function Thresholds({ limits, onChange }: { limits: Record<string, number>; onChange: (limits: Record<string, number>) => void }) {
+function Thresholds({
+  limits,
+  onChange,
+}: {
+  limits: Record<string, number>;
+  onChange: (limits: Record<string, number>) => void;
+}) {
   return (
     <details class="thresholds">
       <summary>Thresholds of the kinds</summary>
-      <p class="muted">Moving them names the heads anew from the scores that were measured. It changes nothing in the tables.</p>
+      <p class="muted">
+        Moving them names the heads anew from the scores that were measured. It changes nothing in the tables.
+      </p>
       <div class="sliders">
         {THRESHOLDS.map(({ name, about, initial, low, high }) => (
           <label key={name} class="slider">
@@ -288,6 +341,9 @@ function Thresholds({ limits, onChange }: { limits: Record<string, number>; onCh
   );
 }
 
+/** What stands above and below the grid, so that all layers are seen at once. */
+const CHROME = 250;
+
 interface GridProps {
   option: GridOption;
   shape: Shape;
@@ -303,12 +359,13 @@ function Grid({ option, shape, values, signed, stale, cellOf, textOf }: GridProp
   const theme = useTheme();
   const [ref, width] = useWidth<HTMLDivElement>(640);
   const heads = Math.max(0, ...shape.heads);
-  const layout = gridLayout(shape.layers, heads, width);
+  const layout = gridLayout(shape.layers, heads, width, window.innerHeight - CHROME);
   const scale = gridScale(values, signed);
   const marks = {
     layer: Math.min(state.layer.value, shape.layers),
     head: Math.min(state.head.value, heads),
-    ablated: option.of === "text" ? (state.edits.value.ablate ?? []).filter(([l, h]) => l <= shape.layers && h <= heads) : [],
+    ablated:
+      option.of === "text" ? (state.edits.value.ablate ?? []).filter(([l, h]) => l <= shape.layers && h <= heads) : [],
   };
   const pictureFor = (of: GridLayout, look: Theme) => gridPicture(of, cellOf, scale, look, marks);
   useExport({
@@ -321,7 +378,10 @@ function Grid({ option, shape, values, signed, stale, cellOf, textOf }: GridProp
     <>
       <div class={stale ? "grid stale" : "grid"} ref={ref}>
         <div class="layers">
-          <Drawn picture={pictureFor(layout, theme)} label={`${option.name} of ${shape.layers} layers of ${heads} heads`} />
+          <Drawn
+            picture={pictureFor(layout, theme)}
+            label={`${option.name} of ${shape.layers} layers of ${heads} heads`}
+          />
           <HeadButtons layout={layout} shape={shape} textOf={textOf} />
         </div>
       </div>
@@ -437,7 +497,11 @@ function Swatch({ colour }: { colour: string }) {
 
 function gridCsv(shape: Shape, values: Tensor | undefined, textOf: GridProps["textOf"]): string {
   const rows = shape.heads.flatMap((count, l) =>
-    Array.from({ length: count }, (_, h) => [l + 1, h + 1, values ? valueAt(values, l + 1, h + 1) : textOf(l + 1, h + 1)]),
+    Array.from({ length: count }, (_, h) => [
+      l + 1,
+      h + 1,
+      values ? valueAt(values, l + 1, h + 1) : textOf(l + 1, h + 1),
+    ]),
   );
   return csvOf(["layer", "head", "value"], rows);
 }

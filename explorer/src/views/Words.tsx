@@ -1,6 +1,17 @@
 /** The view of words: every method's scores as coloured words, the deletion curve, and words that can be erased or replaced. */
-import { useRef, useState } from "preact/hooks";
-import { modelOf, type Shown, showOf, useApp, useExport, useInput, useReply, useSettled, useTheme, useWidth } from "../context";
+import { useId, useRef, useState } from "preact/hooks";
+import {
+  modelOf,
+  type Shown,
+  showOf,
+  useApp,
+  useExport,
+  useInput,
+  useReply,
+  useSettled,
+  useTheme,
+  useWidth,
+} from "../context";
 import { csvOf } from "../draw/csv";
 import { curvePicture, deletionLines } from "../draw/curve";
 import { minus } from "../draw/difference";
@@ -17,6 +28,7 @@ const CURVE = 500;
 export function WordsView() {
   const app = useApp();
   const { state, hello } = app;
+  const group = useId();
   const rows = useRef(new Map<string, readonly number[]>());
   const show = showOf(state);
   const model = modelOf(app, show === "b" ? "b" : "a");
@@ -38,7 +50,16 @@ export function WordsView() {
       {reason ? <Failure line={reason} /> : null}
       <div class="methods">
         {hello.methods.map((method) => (
-          <MethodRow key={method.name} method={method} a={a} b={b} rows={rows.current} editable={editable} impossible={reason !== null} />
+          <MethodRow
+            key={method.name}
+            method={method}
+            a={a}
+            b={b}
+            rows={rows.current}
+            editable={editable}
+            impossible={reason !== null}
+            group={group}
+          />
         ))}
       </div>
       {model.classifies ? <Deletion input={(show === "b" ? b : null) ?? a} side={show === "b" ? "b" : "a"} /> : null}
@@ -61,9 +82,11 @@ function Legend({ difference, editable }: { difference: boolean; editable: boole
   return (
     <p class="reading">
       <span class="swatch for" /> {difference ? "more in B than in A" : "for the answer, or simply much"}{" "}
-      <span class="swatch against" /> {difference ? "less in B than in A" : "against the answer (methods with signs)"}. Colours are
-      shares of each method's largest score.
-      {editable ? " Click a word to erase it; right-click it, or hold it, to replace it. The answer on the left moves." : ""}
+      <span class="swatch against" /> {difference ? "less in B than in A" : "against the answer (methods with signs)"}.
+      Colours are shares of each method's largest score.
+      {editable
+        ? " Click a word to erase it; right-click it, or hold it, to replace it. The answer on the left moves."
+        : ""}
     </p>
   );
 }
@@ -75,6 +98,7 @@ interface MethodRowProps {
   rows: Map<string, readonly number[]>;
   editable: boolean;
   impossible: boolean;
+  group: string;
 }
 
 /** The scores of a side; those of slow methods are asked for once the text has stayed as it is. */
@@ -87,20 +111,23 @@ function useScores(input: Input | null, method: MethodInfo, side: "a" | "b"): Sh
     lane: `words:${side}:${method.name}`,
     drop: method.slow,
   });
-  return { ...shown, waits: !current };
+  return { ...shown, waits: input !== null && !current };
 }
 
-function MethodRow({ method, a, b, rows, editable, impossible }: MethodRowProps) {
+function MethodRow({ method, a, b, rows, editable, impossible, group }: MethodRowProps) {
   const { state, hello } = useApp();
   const show = showOf(state);
   const one = useScores(show === "b" ? null : a, method, "a");
   const other = useScores(show === "a" ? null : b, method, "b");
   const shown = show === "b" ? other : one;
-  const scores = scoresOf(show, one, other);
+  const input = show === "b" ? (b ?? a) : a;
+  const words = wordsIn(input.text, input.pair);
+  const found = scoresOf(show, one, other);
+  // Scores of the text before the last key would lie on wrong words.
+  const scores = found?.length === words.length ? found : null;
   if (scores) rows.set(method.name, [...scores]);
   else rows.delete(method.name);
   const chosen = state.method.value === method.name;
-  const input = show === "b" ? (b ?? a) : a;
   const loading = [one, other].some(({ status, waits }) => status === "loading" || waits);
   const error = one.error ?? other.error;
   const about = shown.reply?.data.about || method.about;
@@ -110,7 +137,7 @@ function MethodRow({ method, a, b, rows, editable, impossible }: MethodRowProps)
         <label>
           <input
             type="radio"
-            name="conoscope-method"
+            name={group}
             checked={chosen}
             onChange={() => {
               state.method.value = method.name;
@@ -124,9 +151,9 @@ function MethodRow({ method, a, b, rows, editable, impossible }: MethodRowProps)
       {error && !impossible ? <p class="muted">{error}</p> : null}
       {!error && !impossible ? (
         <Coloured
-          words={wordsIn(input.text, input.pair)}
+          words={words}
           scores={scores}
-          edits={state.edits.value}
+          edits={input.edits}
           editable={editable}
           stale={loading}
           label={method.name}
@@ -137,7 +164,11 @@ function MethodRow({ method, a, b, rows, editable, impossible }: MethodRowProps)
   );
 }
 
-function scoresOf(show: "a" | "b" | "diff", a: Shown<WordsData>, b: Shown<WordsData>): ArrayLike<number> & Iterable<number> | null {
+function scoresOf(
+  show: "a" | "b" | "diff",
+  a: Shown<WordsData>,
+  b: Shown<WordsData>,
+): (ArrayLike<number> & Iterable<number>) | null {
   const [one, other] = [a.reply?.arrays.scores?.values, b.reply?.arrays.scores?.values];
   if (show === "a") return one ?? null;
   if (show === "b") return other ?? null;
@@ -162,15 +193,17 @@ function Deletion({ input, side }: { input: Input; side: "a" | "b" }) {
     <section class="deletion" ref={ref}>
       <h3>Erasing words, the highest scores first</h3>
       <p class="muted">
-        The probability of the answer. A good method falls sooner than erasing words by chance; if both fall alike, its scores say
-        little about this answer.
+        The probability of the answer. A good method falls sooner than erasing words by chance; if both fall alike, its
+        scores say little about this answer.
       </p>
       {curve ? (
         <>
           <Drawn
             picture={curvePicture(drawn, Math.min(560, width), 190, theme, at)}
             label={`From ${percent(curve[0])} with all words to ${percent(curve[curve.length - 1])} without any`}
-            onPointerMove={(event: PointerEvent) => setAt(stepAt(event.offsetX, Math.min(560, width), curve.length - 1))}
+            onPointerMove={(event: PointerEvent) =>
+              setAt(stepAt(event.offsetX, Math.min(560, width), curve.length - 1))
+            }
             onPointerLeave={() => setAt(null)}
           />
           <p class="legend">
@@ -180,7 +213,13 @@ function Deletion({ input, side }: { input: Input; side: "a" | "b" }) {
               </span>
             ))}
           </p>
-          <CurveReadout at={at} order={shown.reply?.data.order ?? []} curve={curve} chance={chance} words={wordsIn(input.text, input.pair)} />
+          <CurveReadout
+            at={at}
+            order={shown.reply?.data.order ?? []}
+            curve={curve}
+            chance={chance}
+            words={wordsIn(input.text, input.pair)}
+          />
         </>
       ) : shown.error ? (
         <Failure line={shown.error} retry={shown.retry} />
