@@ -1,6 +1,6 @@
 """open_paths(): the models, results and corpus that the explorer shows, from paths or from what a program holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from conoscope.common.textfiles import is_there, readable
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.exploring.reopening import corpus_again, model_folder
 from conoscope.reporting.folders import parts_of
+from conoscope.reporting.gathering import GENERIC
 from conoscope.results.result import Result
 from conoscope.results.store import measured, read_provenance
 
@@ -100,7 +101,7 @@ class _Opening:
         """The results under names of their own; the models that they are of are opened, if they are found."""
         found: list[OpenResult] = []
         for result, path in self.results:
-            name = readable(measured(result.provenance))
+            name = short_name(result.provenance)
             names = {one.name for one in found}
             free = next(
                 each for number in range(len(names) + 1) if (each := f"{name} ({number + 1})" if number else name) not in names
@@ -122,7 +123,7 @@ class _Opening:
                 return again
         return None
 
-    def _model_of(self, provenance: dict[str, Any], path: str) -> int | None:
+    def _model_of(self, provenance: Mapping[str, Any], path: str) -> int | None:
         """The index of the model that a result is of, by the hash of its weights; None if it cannot be opened."""
         wanted = provenance["model"].get("hash")
         known = (number for number in range(len(self.models)) if self._digest(number) == wanted)
@@ -158,6 +159,14 @@ class _Opening:
         return load_and_tell(source, self.device, self.dtype)
 
 
+def short_name(provenance: Mapping[str, Any]) -> str:
+    """What was measured, with the last part of the model's path alone, or two where the last says nothing."""
+    name = str(provenance["model"].get("name", ""))
+    parts = Path(name).parts or (name,)
+    last = "/".join(parts[-2:] if parts[-1].partition("-")[0] in GENERIC else parts[-1:])
+    return readable(measured({**provenance, "model": {"name": last}}))
+
+
 def is_model_named(source: str | Path) -> bool:
     """Whether a path or name is to be loaded as a model: a folder that holds one, or no folder and no file at all."""
     path = Path(source)
@@ -173,5 +182,7 @@ def results_in(folder: Path) -> list[Path]:
         return found
     models = [path.name for path in sorted(folder.iterdir()) if is_there(path / "config.json")]
     if models:
-        raise OutputError(f"{folder} holds several models, {one_of(models)}; name one or two, as in {folder / models[0]}")
+        raise OutputError(
+            f"{folder} holds models in folders of their own, {one_of(models)}; name one, as in {folder / models[0]}"
+        )
     raise OutputError(f"{folder} holds neither a model nor results; give a folder of save_pretrained, or one that measure wrote")

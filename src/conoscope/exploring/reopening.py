@@ -58,7 +58,7 @@ def _options_of(command: str) -> dict[str, Any]:
 
 
 def _files(words: Sequence[str], name: str, path: str) -> Iterator[str]:
-    """The files and folders of splits in a command line that may have this name, from where it was given or around the results."""
+    """The files and folders of splits in a command line that may have this name, as given or in folders above the results."""
     near = Path(path).absolute() if path else Path.cwd()
     for word in (word for word in words if name in word):
         for spec in (word, *(str(folder / word) for folder in [*near.parents][:ABOVE])):

@@ -1,6 +1,5 @@
 """Session: open models, results and a corpus, what texts left in the models, and the answers to requests."""
 
-import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
@@ -13,7 +12,9 @@ from conoscope.exploring.left import Left, passed
 from conoscope.exploring.opening import Opened
 from conoscope.exploring.replies import Reply, Turn
 from conoscope.exploring.requests import RequestError
+from conoscope.exploring.shelf import Shelf
 from conoscope.exploring.warm import Warm
+from conoscope.exploring.yielding import Turns
 
 ROOM = 512 << 20
 """How many bytes of what texts left are kept."""
@@ -32,19 +33,24 @@ class Session:
         self.opened = opened
         self.models = [Warm(loaded) for loaded in opened.models]
         self.cache = Cache(room)
-        self.directions: DirectionsOf = directions or (lambda model: None)
-        self._lock = threading.RLock()
+        self.turns = Turns()
+        self.shelf = Shelf(opened, self.turns)
+        self.directions: DirectionsOf = directions or self.shelf.directions_of_model
 
     def ask(self, verb: str, params: Mapping[str, Any], turn: Turn | None = None) -> Reply:
-        """The reply to a request. One request runs at a time; others wait."""
+        """The reply to a request. One request runs at a time; others wait, and work in the background stops for it."""
         from conoscope.exploring.verbs import VERBS
 
         if verb not in VERBS:
             raise RequestError(f"no verb {verb!r}{nearest(verb, VERBS)}; known: {one_of(VERBS)}")
         turn = turn or Turn()
-        with self._lock:
+        with self.turns.request():
             turn.check()
             return VERBS[verb](self, params, turn)
+
+    def close(self) -> None:
+        """End the work in the background."""
+        self.shelf.close()
 
     def read(self, params: Mapping[str, Any]) -> Input:
         """The input in the parameters of a request; its heads and layers are those of its model."""

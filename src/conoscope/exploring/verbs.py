@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from conoscope import __version__
+from conoscope.exploring import corpus_verbs
 from conoscope.exploring.deletion import deletion
 from conoscope.exploring.replies import Handler, Reply, Turn
 from conoscope.exploring.requests import CHARACTERS
@@ -25,6 +26,7 @@ TEXTS = (
 
 def hello(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     """What is open, and what can be asked of it."""
+    session.shelf.start()
     models = []
     for number, warm in enumerate(session.models):
         turn.progress(number / len(session.models), f"finding how {warm.loaded.name} is wired")
@@ -34,8 +36,8 @@ def hello(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
             "version": __version__,
             "models": models,
             "methods": methods(),
-            "results": [],
-            "corpus": None,
+            "results": session.shelf.described(),
+            "corpus": session.shelf.corpus,
             "limits": {"characters": CHARACTERS, "tokens": TOKENS},
             "texts": list(TEXTS),
             "paths": list(session.opened.paths),
@@ -52,5 +54,6 @@ VERBS: dict[str, Handler] = {
     "words": words,
     "deletion": deletion,
     "stream": stream,
+    **corpus_verbs.VERBS,
 }
 """Every verb and what answers it."""

@@ -1,6 +1,7 @@
 """Turns: requests and work in the background use the models one at a time, and requests go first."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,6 +21,7 @@ class Turns:
         self._lock = threading.RLock()
         self._changed = threading.Condition()
         self._requests = 0
+        self._last = -pause
         self._closed = False
 
     @contextmanager
@@ -34,6 +36,7 @@ class Turns:
         finally:
             with self._changed:
                 self._requests -= 1
+                self._last = time.monotonic()
                 self._changed.notify_all()
 
     @contextmanager
@@ -41,9 +44,8 @@ class Turns:
         """Context of a step, begun when nobody has asked for a while. Long steps call what it yields, and end by Interrupted when
         a request waits; so does a step that would begin after `close`."""
         with self._changed:
-            while self._requests or (not self._closed and self._changed.wait(self.pause)):
-                if self._requests:
-                    self._changed.wait()
+            while not self._closed and (self._requests or (left := self._last + self.pause - time.monotonic()) > 0):
+                self._changed.wait(None if self._requests else left)
             if self._closed:
                 raise Interrupted
         with self._lock:
