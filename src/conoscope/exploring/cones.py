@@ -225,7 +225,9 @@ def _placed(
 ) -> Placed:
     """Coordinates, angles in degrees and lengths of the text's vector and of its tokens', in one layer."""
     directions, centred = how
-    axes = torch.from_numpy(basis.sort_values("dimension")[list(CENTRED if centred else PLAIN)].to_numpy(float, na_value=np.nan))
+    axes = torch.from_numpy(
+        basis.sort_values("dimension")[list(CENTRED if centred else PLAIN)].to_numpy(float, na_value=np.nan).copy()
+    )
     if x is None or directions is None or x.shape[1] != len(axes):
         count, classes = tokens + 1, 0 if directions is None else len(directions)
         return np.full((count, 3), np.nan), np.full((count, classes), np.nan), np.full(count, np.nan)

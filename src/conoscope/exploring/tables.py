@@ -1,6 +1,6 @@
 """The verbs `grid`, `scores`, `mean_map` and `table`: what a result's tables say of heads, and the tables themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +30,11 @@ EFFECTS = ("logit_predicted", "logit_true")
 def grid(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     """A number for each layer and head, with its interval: entropy, SIM, the effect of ablation, or gates."""
     shelf = session.shelf
-    one = shelf.result(params)
-    what = name_in(params.get("what", "entropy"), "number of heads", WHATS)
+    one, what = shelf.result(params), name_in(params.get("what", "entropy"), "number of heads", WHATS)
     if what == "gate":
         return _gates(one)
+    if what == "ablation":
+        one = _ablated(one, shelf.results)
     frame, about, unit = _effects(one) if what == "ablation" else _means(one, what)
     return Reply({"gates": None, "n": _most(frame["n"]), "about": about, "unit": unit}, _arrays(frame, one))
 
@@ -41,6 +42,8 @@ def grid(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
 def _means(one: OpenResult, what: str) -> tuple[pd.DataFrame, str, str]:
     """The rows of heads of entropy or SIM, with an interval of twice the standard error, what they are, and their unit."""
     name = "attention_entropy" if what == "entropy" else "sim"
+    if what == "sim_context":
+        raise RequestError("SIM of what heads pass on is not measured over a corpus; it is shown for single texts")
     frame = table_of(one, name)
     frame = frame[frame["row"] == "all"] if what == "entropy" else frame[frame["site"] == SIMS[what]]
     frame = frame.dropna(subset="head")
@@ -50,6 +53,15 @@ def _means(one: OpenResult, what: str) -> tuple[pd.DataFrame, str, str]:
     value = frame["value"].astype(float)
     about = f"{_info(one, name).summary} Interval: 2 standard errors."
     return frame.assign(low=value - margin, high=value + margin), about, "share" if what == "entropy" else "cosine"
+
+
+def _ablated(one: OpenResult, results: Sequence[OpenResult]) -> OpenResult:
+    """The result itself or another one of the same model, whichever has effects of ablation."""
+    alike = [other for other in results if other.model is not None and other.model == one.model]
+    found = next((each for each in (one, *alike) if "ablation" in each.result.tables), None)
+    if found is None:
+        raise RequestError(f"no ablation of {one.name} is open; type conoscope ablate MODEL CORPUS -o OUT, and open OUT too")
+    return found
 
 
 def _effects(one: OpenResult) -> tuple[pd.DataFrame, str, str]:
