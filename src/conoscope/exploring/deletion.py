@@ -25,8 +25,10 @@ from conoscope.exploring.word_scores import method_of, scored
 if TYPE_CHECKING:
     from conoscope.exploring.session import Session
 
-STEPS = 50
-"""The most words that are erased."""
+STEPS = (10, 50)
+"""How many words are erased: for the longest texts, and for short ones."""
+BUDGET = 1 << 15
+"""How many tokens run in all, about."""
 ORDERS = 4
 """How many random orders the chance curve is the mean of."""
 TOGETHER = 1024
@@ -39,22 +41,27 @@ def deletion(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply
     warm = session.warm(given.model)
     if not warm.classifies:
         raise RequestError(f"{warm.loaded.name} is no classifier, and a deletion curve is of a class; open one that is")
-    return session.kept(("deletion", given, method.name), lambda: _deletion(session, given, params, turn))
+    return session.kept(("deletion", method.name), given, lambda: _deletion(session, given, params, turn))
 
 
 def _deletion(session: "Session", given: Input, params: Mapping[str, Any], turn: Turn) -> Reply:
     scores = scored(session, given, method_of(params), turn)
     left = session.left(given, turn)
     read = np.array(sorted(set(left.words) - {-1}), dtype=int)
-    order = read[ordered(scores[read])][:STEPS]
+    order = read[ordered(scores[read])][: _steps(len(left.words))]
     draw = np.random.default_rng(stable_hash(given.text))
     orders = [order, *(draw.permutation(read)[: len(order)] for _ in range(ORDERS))]
     inputs = [_without(given, some[:count]) for some in orders for count in range(len(order) + 1)]
-    found = _probabilities(session.warm(given.model), inputs, session.directions(given.model), turn)
+    found = _probabilities(session.warm(given.model), inputs, session.steering(given), turn)
     assert left.predicted is not None
     curves = found[:, left.predicted].reshape(len(orders), -1)
     data = {"class": left.predicted, "order": order.tolist()}
     return Reply(data, {"curve": curves[0].astype(np.float32), "chance": curves[1:].mean(0).astype(np.float32)})
+
+
+def _steps(tokens: int) -> int:
+    """How many words of a text of so many tokens are erased."""
+    return min(STEPS[1], max(STEPS[0], BUDGET // (tokens * (ORDERS + 1))))
 
 
 def _without(given: Input, more: Int[np.ndarray, " n"]) -> Input:

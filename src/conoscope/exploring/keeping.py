@@ -45,6 +45,11 @@ class Cache:
     def __len__(self) -> int:
         return len(self._values)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._values.clear()
+        self.nbytes = 0
+
     def _keep(self, key: Hashable, value: Sized) -> None:
         size = LEAST + value.nbytes
         if size > self.room:

@@ -24,7 +24,7 @@ SIMS = ("key", "value", "context")
 def run(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     """Everything about one text: tokens, the answer, maps, entropies, cones and gates of all heads."""
     given = session.read(params)
-    return session.kept(("run", given), lambda: _run(session.left(given, turn), turn))
+    return session.kept(("run",), given, lambda: _run(session.left(given, turn), turn))
 
 
 def _run(left: Left, turn: Turn) -> Reply:

@@ -66,11 +66,22 @@ class Session:
     def left(self, given: Input, turn: Turn) -> Left:
         """What a text left in its model, from the cache or from a pass."""
         warm = self.warm(given.model)
-        return self.cache.get(("left", given), lambda: passed(warm, given, self.directions(given.model), turn.check))
+        return self.kept(("left",), given, lambda: passed(warm, given, self.steering(given), turn.check))
 
-    def kept(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """A value from the cache, computed if it is not there."""
-        return self.cache.get(key, compute)
+    def kept(self, what: tuple[Hashable, ...], given: Input, compute: Callable[[], T]) -> T:
+        """Something of an input from the cache, computed if it is not there."""
+        return self.cache.get((what, given, self._towards(given)), compute)
+
+    def steering(self, given: Input) -> Directions | None:
+        """The directions of classes, if an input is steered towards one."""
+        return None if given.edits.steer is None else self.directions(given.model)
+
+    def _towards(self, given: Input) -> Hashable:
+        """The direction that an input is steered towards: those of texts that are still being measured change."""
+        steer, directions = given.edits.steer, self.steering(given)
+        if steer is None or directions is None or steer.layer not in directions or steer.to >= len(directions[steer.layer]):
+            return None
+        return tuple(directions[steer.layer][steer.to].tolist())
 
     def _refuse_unknown(self, given: Input) -> None:
         heads = self.warm(given.model).heads

@@ -1,6 +1,7 @@
 """The verb `stream`: the logit difference of two classes, split over embeddings, heads, feed-forward parts and biases."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,12 @@ def stream(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     if asked[0] is not None and asked[0] == asked[1]:
         raise RequestError("the class and the other are the same; give two")
     one, other = asked
-    return session.kept(("stream", given, one, other), lambda: _stream(session, given, (one, other), turn))
+    reply: Reply = session.kept(("stream", one, other), given, lambda: _stream(session, given, (one, other), turn))
+    directions = session.directions(given.model)
+    if directions is None:
+        return reply
+    towards = _towards(session.left(given, turn), directions)
+    return replace(reply, arrays={**reply.arrays, "towards": towards.astype(np.float32)})
 
 
 def _stream(session: "Session", given: Input, asked: tuple[int | None, int | None], turn: Turn) -> Reply:
@@ -50,9 +56,6 @@ def _stream(session: "Session", given: Input, asked: tuple[int | None, int | Non
     with splitter, stoppable(warm.module, turn.check):
         split = splitter(left.batch, _classes(left, asked))
     arrays = _parts(split, warm)
-    directions = session.directions(given.model)
-    if directions is not None:
-        arrays["towards"] = _towards(left, directions)
     data = {
         "class": int(split.predicted[0]),
         "other": int(split.second[0]),

@@ -51,7 +51,7 @@ def scored(session: "Session", given: Input, method: Request, turn: Turn) -> Flo
     """The score of each word by its number before edits; NaN for words that were erased or not read."""
     if given.edits.of_vectors and not method.method.needs and method.method.name not in OF_TEXT:
         raise RequestError(f"{method.name} runs the model anew and knows no ablated heads nor steering; take those edits back")
-    found: np.ndarray = session.kept(("words", given, method.name), lambda: _scored(session.left(given, turn), method, turn))
+    found: np.ndarray = session.kept(("words", method.name), given, lambda: _scored(session.left(given, turn), method, turn))
     return found
 
 
