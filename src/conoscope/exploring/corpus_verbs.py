@@ -61,11 +61,11 @@ def corpus(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     numbers = _sorted(numbers[_fitting(facts, chosen)[numbers]], facts, sort)
     rows = [_row(texts, facts, number) for number in numbers[offset : offset + limit].tolist()]
     return Reply(
-        {"total": len(numbers), "rows": rows, "labels": list(facts.labels), "cut": texts.cut, "filling": _state(session)}
+        {"total": len(numbers), "rows": rows, "labels": list(facts.labels), "cut": texts.cut, "filling": filling_of(session)}
     )
 
 
-def _state(session: "Session") -> dict[str, Any] | None:
+def filling_of(session: "Session") -> dict[str, Any] | None:
     """What is still being found, and how far that is; None if all is."""
     texts = session.shelf.texts
     if texts is not None and not texts.done:

@@ -11,13 +11,13 @@ from jaxtyping import Float, Int
 from conoscope.common.errors import ConoscopeError
 from conoscope.corpora import Corpus, Example
 from conoscope.exploring.corpus_list import CorpusList
+from conoscope.exploring.opening import Opened, short_path
 from conoscope.exploring.stopping import stoppable
 from conoscope.exploring.yielding import Interrupted, Turns
 from conoscope.results.result import Result
 
 if TYPE_CHECKING:
     from conoscope.capture.loading import LoadedModel
-    from conoscope.exploring.opening import Opened
 
 PREDICTED = 1000
 """Of how many texts a model's answers are found."""
@@ -57,9 +57,9 @@ class Predictions:
 class Filling:
     """Work in a thread of its own, step by step, between requests."""
 
-    def __init__(self, opened: "Opened", texts: CorpusList | None, turns: Turns) -> None:
+    def __init__(self, opened: Opened, texts: CorpusList | None, turns: Turns) -> None:
         self.opened, self.texts, self.turns = opened, texts, turns
-        self.measured: list[tuple[int, Result]] = []
+        self.measured: dict[int, Result] = {}
         self.predictions: dict[int, Predictions] = {}
         self.errors: list[str] = []
         self._share: tuple[str, int, int] | None = None
@@ -71,6 +71,12 @@ class Filling:
             self._share = "reading texts", 0, MEASURED
             self._thread = threading.Thread(target=self._work, name="conoscope-filling", daemon=True)
             self._thread.start()
+
+    @property
+    def expected(self) -> int:
+        """How many results there will be at the end: one for each model, where no results are open."""
+        begun = self._thread is not None and not self.opened.results
+        return len(self.opened.models) if begun and self._share is not None else len(self.measured)
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until all is found."""
@@ -124,7 +130,7 @@ class Filling:
         whole: Result | None = None
         for part in range(1, parts + 1):
             options = Options(shard=(part, parts), batch_size=BATCH, max_length=TOKENS)
-            self._share = f"measuring {loaded.name}", (part - 1) * size // parts, size
+            self._share = f"measuring {short_path(loaded.name)}", (part - 1) * size // parts, size
 
             def step(check: Callable[[], None], options: Options = options) -> Result:
                 with stoppable(loaded.module, check):
@@ -132,10 +138,7 @@ class Filling:
 
             found = self._uninterrupted(step)
             whole = found if whole is None else whole + found
-            if len(self.measured) > number:
-                self.measured[number] = number, whole
-            else:
-                self.measured.append((number, whole))
+            self.measured[number] = whole
 
     def _predict(self, number: int, loaded: "LoadedModel") -> None:
         """Find the answers to the first texts, a batch at a time."""
@@ -144,7 +147,7 @@ class Filling:
         found = self.predictions[number] = Predictions.none(len(examples))
         batcher = loaded.batcher(Corpus.of([]), TOKENS)
         for begin in range(0, len(examples), BATCH):
-            self._share = f"predicting with {loaded.name}", begin, len(examples)
+            self._share = f"predicting with {short_path(loaded.name)}", begin, len(examples)
             some = examples[begin : begin + BATCH]
 
             def step(check: Callable[[], None], some: Sequence[Example] = some, begin: int = begin) -> None:

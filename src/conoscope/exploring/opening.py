@@ -160,11 +160,14 @@ class _Opening:
 
 
 def short_name(provenance: Mapping[str, Any]) -> str:
-    """What was measured, with the last part of the model's path alone, or two where the last says nothing."""
-    name = str(provenance["model"].get("name", ""))
+    """What was measured, in which the model's path is short."""
+    return readable(measured({**provenance, "model": {"name": short_path(str(provenance["model"].get("name", "")))}}))
+
+
+def short_path(name: str) -> str:
+    """The last part of a path, or two where the last says nothing."""
     parts = Path(name).parts or (name,)
-    last = "/".join(parts[-2:] if parts[-1].partition("-")[0] in GENERIC else parts[-1:])
-    return readable(measured({**provenance, "model": {"name": last}}))
+    return "/".join(parts[-2:] if parts[-1].partition("-")[0] in GENERIC else parts[-1:])
 
 
 def is_model_named(source: str | Path) -> bool:

@@ -7,11 +7,12 @@ import numpy as np
 from jaxtyping import Int
 
 from conoscope.common.errors import ConoscopeError, one_of
+from conoscope.common.textfiles import readable
 from conoscope.exploring.class_directions import BySite, class_directions
 from conoscope.exploring.corpus_list import CorpusList
 from conoscope.exploring.filling import Filling
 from conoscope.exploring.inputs import whole
-from conoscope.exploring.opening import Opened, OpenResult, short_name
+from conoscope.exploring.opening import Opened, OpenResult, short_path
 from conoscope.exploring.requests import RequestError
 from conoscope.exploring.yielding import Turns
 from conoscope.results.result import Result
@@ -46,16 +47,20 @@ class Shelf:
 
     @property
     def results(self) -> list[OpenResult]:
-        """The results that are open, then those that are being measured, as far as they are."""
-        here = (
-            OpenResult(f"{short_name(result.provenance)}, measured here", result, model)
-            for model, result in self.filling.measured
-        )
+        """The results that are open, then those that are being measured, one for each model, as far as they are."""
+        here = (OpenResult(self._here(model), result, model) for model, result in self.filling.measured.items())
         return [*self.opened.results, *here]
 
+    def _here(self, model: int) -> str:
+        """The name of what is measured here of a model."""
+        return f"{readable(short_path(self.opened.models[model].name))} on {self.opened.corpus}, its first texts"
+
     def described(self) -> list[dict[str, Any]]:
-        """What `hello` says of the results."""
-        return [_described(one) for one in self.results]
+        """What `hello` says of the results; those that are not there yet have no tables."""
+        known = [_described(one) for one in self.results]
+        numbers = range(len(known) - len(self.opened.results), self.filling.expected)
+        coming = {"source": "", "corpus": str(self.opened.corpus), "tables": []}
+        return [*known, *({"name": self._here(number), "model": number, **coming} for number in numbers)]
 
     @property
     def corpus(self) -> dict[str, Any] | None:
@@ -85,10 +90,10 @@ class Shelf:
     def result(self, params: Mapping[str, Any]) -> OpenResult:
         """The result that a request names; RequestError that says what to do if there is none."""
         found = self.results
-        if not found:
-            doing = self.filling.doing
-            raise RequestError(f"no result is open: {doing or MEASURE}")
-        return found[whole(params.get("result", 0), "result", 0, len(found) - 1)]
+        number = whole(params.get("result", 0), "result", 0, max(len(found), self.filling.expected, 1) - 1)
+        if number >= len(found):
+            raise RequestError(f"no result is open: {self.filling.doing or MEASURE}")
+        return found[number]
 
     def table(self, params: Mapping[str, Any], name: str) -> "pd.DataFrame":
         """A table of the result that a request names, by its name with or without the options that it was measured with."""

@@ -42,6 +42,7 @@ def hello(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
             "texts": list(TEXTS),
             "paths": list(session.opened.paths),
             "notes": list(session.opened.notes),
+            "filling": corpus_verbs.filling_of(session),
         }
     )
 
