@@ -69,12 +69,12 @@ def explore(
 
 
 def listed(sources: Any) -> list[Any]:
-    """The sources as a list; a model may be a pair with its tokenizer, which is one source."""
+    """The sources as a list; a model with its tokenizer is one source."""
     if not isinstance(sources, list | tuple):
         return [sources]
-    from conoscope.capture.loading import is_model
+    from transformers import PreTrainedTokenizerBase
 
-    return [sources] if is_model(tuple(sources)) else list(sources)
+    return [tuple(sources)] if len(sources) == 2 and isinstance(sources[1], PreTrainedTokenizerBase) else list(sources)
 
 
 def opened(
