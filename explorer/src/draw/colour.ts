@@ -50,9 +50,10 @@ export function at(table: Uint8Array, share: number): Rgb {
 
 /** Black or white, whichever reads on the colour. */
 export function inkOn(rgb: Rgb): string {
-  const linear = rgb.map((part) => ((part / 255 + 0.055) / 1.055) ** 2.4);
+  const linear = rgb.map((part) => (part <= 10 ? part / 3294 : ((part / 255 + 0.055) / 1.055) ** 2.4));
   const light = 0.2126 * linear[0]! + 0.7152 * linear[1]! + 0.0722 * linear[2]!;
-  return light > 0.19 ? "#000000" : "#ffffff";
+  // Here the contrasts of black and of white are equal.
+  return light > 0.179 ? "#000000" : "#ffffff";
 }
 
 export interface Theme {

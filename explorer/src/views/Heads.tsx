@@ -1,6 +1,6 @@
 /** The view of all heads: a grid of layers and heads that shows maps, kinds, numbers, or the effect of taking heads out. */
 import { useState } from "preact/hooks";
-import { isAblated, selectHead, toggleAblated } from "../actions";
+import { isAblated, selectHead } from "../actions";
 import { modelOf, type Shown, useApp, useExport, useReply, useTheme, useWidth } from "../context";
 import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
@@ -406,7 +406,7 @@ interface HeadButtonsProps {
 
 /** A button on each cell, so that the grid is walked with arrow keys and read aloud. */
 function HeadButtons({ layout, shape, textOf }: HeadButtonsProps) {
-  const { state, host } = useApp();
+  const { state } = useApp();
   const layer = Math.min(state.layer.value, shape.layers);
   const head = Math.min(state.head.value, shape.heads[layer - 1] ?? 1);
   const onKeyDown = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
@@ -415,7 +415,6 @@ function HeadButtons({ layout, shape, textOf }: HeadButtonsProps) {
       event.preventDefault();
       state.tab.value = "head";
     }
-    if (event.key === "x" && host.live) toggleAblated(state, layer, head);
     if (!next) return;
     event.preventDefault();
     selectHead(state, ...next);
