@@ -68,7 +68,7 @@ export function Picked({ point, classes, dark, onStep, onClose }: PickedProps) {
         <Dot index={point.predicted} dark={dark} /> <strong>{name(point.predicted)}</strong>
         {right === false ? <span class="wrong"> ✕ wrong</span> : null}
       </p>
-      {error ? <p class="error">{error}</p> : null}
+      {error ? <p class="failure">{error}</p> : null}
       {text ? (
         <>
           <blockquote dir="auto">{visible(text.text, LONGEST)}</blockquote>

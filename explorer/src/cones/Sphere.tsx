@@ -42,7 +42,7 @@ export function Sphere(props: SphereProps) {
         <p class="sphere-note" role="status">
           {lost ? "The browser took WebGL away: drawn in 2D. " : "Drawn in 2D, without WebGL. "}
           {lost ? (
-            <button type="button" class="link" onClick={() => setMode("WebGL")}>
+            <button type="button" class="quiet" onClick={() => setMode("WebGL")}>
               Try WebGL again
             </button>
           ) : null}

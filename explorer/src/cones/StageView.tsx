@@ -80,7 +80,7 @@ export function StageView({ at, texts, view, filters, dark }: StageViewProps) {
           : ""}
         {radius === null ? "" : ` Nine in ten are shorter than the sphere's radius, ${radius.toPrecision(3)}.`}{" "}
         {count.shown && !picked ? (
-          <button type="button" class="link" onClick={() => setChosen(nextShown(base.shown, -1, 1))}>
+          <button type="button" class="quiet" onClick={() => setChosen(nextShown(base.shown, -1, 1))}>
             Go through the examples
           </button>
         ) : null}

@@ -86,7 +86,7 @@ class FlatDrawing implements Drawing {
   private points(scene: Scene, camera: Camera, theme: Theme): void {
     this.spots = projectAll(camera, scene.positions, this.spots);
     const { pen, spots } = this;
-    const size = pointSize(scene.shown.length, camera.projection[5]! / 4);
+    const size = pointSize(scene.shown.length, camera);
     for (const i of farthestFirst(spots, scene.shown)) {
       const [x, y] = [spots[i * 3]!, spots[i * 3 + 1]!];
       const colour = colourOf(scene.classes[i]!, theme.dark);

@@ -36,8 +36,10 @@ export interface Drawing {
   dispose(): void;
 }
 
-/** The size of a point in CSS pixels: smaller where there are many. */
-export function pointSize(count: number, zoom: number): number {
+/** The size of a point in CSS pixels: smaller where there are many, or where the sphere is small. */
+export function pointSize(count: number, { projection, width }: Camera): number {
   const base = count > 5000 ? 4 : count > 1500 ? 5 : 7;
-  return base * Math.min(1.8, Math.max(0.8, Math.sqrt(zoom)));
+  // The sphere's width on the canvas: the eye is five of its radii away.
+  const across = (projection[0]! * width) / 5;
+  return base * Math.min(1.8, Math.max(0.6, Math.sqrt(across / 500)));
 }

@@ -97,7 +97,7 @@ class WebglDrawing implements Drawing {
     this.sphere.material.color.set(theme.muted);
     this.points(scene, theme);
     this.cones(scene, theme);
-    this.material.uniforms.size!.value = pointSize(scene.shown.length, camera.projection[5]! / 4) * ratio;
+    this.material.uniforms.size!.value = pointSize(scene.shown.length, camera) * ratio;
     this.material.uniforms.paper!.value.set(...rgb(theme.paper));
     this.eye.matrixWorldInverse.fromArray(camera.view);
     this.eye.projectionMatrix.fromArray(camera.projection);

@@ -7,7 +7,7 @@ import { asked, type CorpusData, type CorpusRow, type Filter, nameOf, PAGE } fro
 import { afterKey, pagesOf, scrollTo, type Window, windowOf } from "./window";
 
 /** The height of a row in pixels, as the style sheet has it. */
-const ROW = 66;
+const ROW = 72;
 /** Pages that are only scrolled past are not asked for. */
 const PAUSE = 70;
 
@@ -161,10 +161,10 @@ function Row({ index, total, row, inOrder, onTake, onFocus, taken }: RowProps) {
         title={live ? "Take as text A" : row.id}
         onClick={() => onTake(row, "a")}
       >
-        <span class="words" dir="auto">
+        <span class="row-text" dir="auto">
           {visible(row.text, 300)}
         </span>
-        <span class="facts">
+        <span class="row-facts">
           <bdi>{visible(nameOf(labels, row.label))}</bdi>
           {row.predicted === null ? null : (
             <>

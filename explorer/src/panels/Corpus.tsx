@@ -46,7 +46,7 @@ function CorpusList({ corpus }: { corpus: { name: string; size: number; labels: 
         {error ?? (found.known ? `${several} ${narrows(filter) ? "found" : "texts"}` : "Searching …")}
         {hint(found.known && found.total > 0)}
       </p>
-      {failed ? <p class="error">{failed}</p> : null}
+      {failed ? <p class="failure">{failed}</p> : null}
       <List
         filter={filter}
         total={error ? 0 : found.total}

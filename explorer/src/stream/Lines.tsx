@@ -72,7 +72,7 @@ export function Lines({ title, series, columns, format, within, marked, onColumn
         ) : null}
         {series.map(({ name, colour, values, dashed }, s) => (
           <g key={s} stroke={colour} fill={colour}>
-            <path d={pathOf(values, FRAME, domain)} class={dashed ? "line dashed" : "line"} />
+            <path d={pathOf(values, FRAME, domain)} class={dashed ? "line line-dashed" : "line"} />
             {values.map((value, i) =>
               finite(value) ? (
                 <circle key={i} cx={x(i)} cy={down(FRAME, value, domain)} r={i === marked ? 4 : 2.2} />

@@ -60,7 +60,7 @@ export function Waterfall({ title, parts, up, down }: WaterfallProps) {
         </tbody>
       </table>
       {adds(steps, parts.total) ? null : (
-        <p class="error">These parts miss {signed(missing(steps, parts.total), 4)} of the total.</p>
+        <p class="failure">These parts miss {signed(missing(steps, parts.total), 4)} of the total.</p>
       )}
     </div>
   );
@@ -73,7 +73,7 @@ function nameOf({ kind, layer }: Step): string {
 function Bar({ from, to, zero, sign }: { from: number; to: number; zero: number; sign: number }) {
   const [left, width] = [Math.min(from, to), Math.max(0.4, Math.abs(to - from))];
   return (
-    <svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+    <svg class="step-bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
       <line class="zero" x1={zero} x2={zero} y1="0" y2="10" />
       <rect class={sign < 0 ? "less" : "more"} x={left} width={width} y="1" height="8" />
       <line class="reached" x1={to} x2={to} y1="0" y2="10" />

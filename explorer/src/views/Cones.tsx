@@ -1,6 +1,6 @@
 /** The view Cones: classes as cones of directions in a sphere, with examples and texts, and the true angles beside it. */
 import { useSignal } from "@preact/signals";
-import { useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { sameClasses } from "../cones/angles";
 import { Apart, Towards } from "../cones/Charts";
 import { Controls } from "../cones/Controls";
@@ -82,6 +82,7 @@ function Shown({ a, b, waiting, error }: ShownProps) {
   const view = useSignal<View>(START);
   const filters: Filters = { hidden: useSignal<ReadonlySet<number>>(new Set()), errorsOnly: useSignal(false) };
   const dark = useTheme().dark;
+  useLayerOfOthers();
   const show = b ? state.show.value : showOf(state);
   const shown = show === "b" && b ? b : a;
   const { sites, layers } = shown.cones.data;
@@ -127,9 +128,6 @@ function Shown({ a, b, waiting, error }: ShownProps) {
         </div>
         <div class="beside">
           <Explained places={places} />
-          {stages.map(({ measured, at }) => (
-            <ClassAngles key={measured.result} place={at} dark={dark} />
-          ))}
           {show === "diff" && b && placeB ? (
             sameClasses(a.cones, b.cones) ? (
               <AngleDifferences a={placeA} b={placeB} dark={dark} />
@@ -137,6 +135,9 @@ function Shown({ a, b, waiting, error }: ShownProps) {
               <p class="muted">The two results have different classes: their angles cannot be subtracted.</p>
             )
           ) : null}
+          {stages.map(({ measured, at }) => (
+            <ClassAngles key={measured.result} place={at} dark={dark} />
+          ))}
           <TextAngles texts={textPlaces} dark={dark} />
           {textPlaces.map((text) => (
             <TokenAngles key={text.name} text={text} dark={dark} />
@@ -147,6 +148,17 @@ function Shown({ a, b, waiting, error }: ShownProps) {
       </div>
     </section>
   );
+}
+
+/** The cones go along when the layer is changed by a key or beside them; until then they are at the last layer. */
+function useLayerOfOthers(): void {
+  const { state } = useApp();
+  const layer = state.layer.value;
+  const before = useRef(layer);
+  useEffect(() => {
+    if (layer !== before.current) state.coneLayer.value = layer;
+    before.current = layer;
+  }, [layer, state]);
 }
 
 /** The first drawing, on a canvas of its own. */

@@ -77,25 +77,27 @@ function Path({ name, reply, tokens, busy }: { name: string; reply: StreamReply;
   useExport({ name: "stream", csv: () => partsCsv(parts) });
   const [first, second] = classNames(reply.data);
   return (
-    <section class="stream" aria-label="Stream" aria-busy={busy}>
-      <p class="stream-lead">
-        Text {name}: the logit of <strong>{first}</strong> minus that of <strong>{second}</strong> is{" "}
-        <strong>{signed(parts.total)}</strong>. Everything that the model adds up to it, in the order of computation;
-        above 0 speaks for {first}. What could not be split is the rest, <strong>{signed(parts.rest)}</strong>.
-      </p>
-      <div class="stream-two">
-        <Waterfall title={`From embeddings to ${first} minus ${second}`} parts={parts} up={first} down={second} />
-        <div class="stream-side">
-          <HeadMap title="What each head adds" heads={parts.heads} dark={dark} />
-          <Towards reply={reply} dark={dark} />
+    <section class="stream-view" aria-label="Stream" aria-busy={busy}>
+      <div class="stream">
+        <p class="stream-lead">
+          Text {name}: the logit of <strong>{first}</strong> minus that of <strong>{second}</strong> is{" "}
+          <strong>{signed(parts.total)}</strong>. Everything that the model adds up to it, in the order of computation;
+          above 0 speaks for {first}. What could not be split is the rest, <strong>{signed(parts.rest)}</strong>.
+        </p>
+        <div class="stream-two">
+          <Waterfall title={`From embeddings to ${first} minus ${second}`} parts={parts} up={first} down={second} />
+          <div class="stream-side">
+            <HeadMap title="What each head adds" heads={parts.heads} dark={dark} />
+            <Towards reply={reply} dark={dark} />
+          </div>
         </div>
+        <Tokens
+          title="What the heads took from each token, with its own embedding"
+          tokens={tokens}
+          amounts={values(reply.arrays.tokens)}
+          dark={dark}
+        />
       </div>
-      <Tokens
-        title="What the heads took from each token, with its own embedding"
-        tokens={tokens}
-        amounts={values(reply.arrays.tokens)}
-        dark={dark}
-      />
     </section>
   );
 }
@@ -117,22 +119,26 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
   }
   const sameShape = ofA.heads.length === ofB.heads.length;
   return (
-    <section class="stream" aria-label="Stream, B minus A">
-      <p class="stream-lead">
-        B − A: the logit of <strong>{first}</strong> minus that of <strong>{second}</strong> is {signed(ofA.total)} in A
-        and {signed(ofB.total)} in B, <strong>{signed(parts.total)}</strong> in between.
-        {sameShape ? "" : " The models have different numbers of layers: only layers of the same number are compared."}
-      </p>
-      <div class="stream-two">
-        <Waterfall
-          title="B minus A, part by part"
-          parts={parts}
-          up={`B more for ${first}`}
-          down={`B more for ${second}`}
-        />
-        <div class="stream-side">
-          <HeadMap title="What each head adds, B minus A" heads={parts.heads} dark={dark} />
-          <Towards reply={a} other={b} dark={dark} />
+    <section class="stream-view" aria-label="Stream, B minus A">
+      <div class="stream">
+        <p class="stream-lead">
+          B − A: the logit of <strong>{first}</strong> minus that of <strong>{second}</strong> is {signed(ofA.total)} in
+          A and {signed(ofB.total)} in B, <strong>{signed(parts.total)}</strong> in between.
+          {sameShape
+            ? ""
+            : " The models have different numbers of layers: only layers of the same number are compared."}
+        </p>
+        <div class="stream-two">
+          <Waterfall
+            title="B minus A, part by part"
+            parts={parts}
+            up={`B more for ${first}`}
+            down={`B more for ${second}`}
+          />
+          <div class="stream-side">
+            <HeadMap title="What each head adds, B minus A" heads={parts.heads} dark={dark} />
+            <Towards reply={a} other={b} dark={dark} />
+          </div>
         </div>
       </div>
     </section>
