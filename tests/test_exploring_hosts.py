@@ -229,7 +229,7 @@ def test_explore_is_a_widget_in_a_notebook_and_a_local_page_elsewhere(monkeypatc
     assert seen == [(("a soup",), 1, None)]
     monkeypatch.setattr(hosts, "in_notebook", lambda: True)
     monkeypatch.setattr(widget, "refuse_without", lambda: None)
-    monkeypatch.setattr(widget, "widget", lambda asking: asking.session.opened.models[0].name)
+    monkeypatch.setattr(widget, "widget", lambda asking, ended: asking.session.opened.models[0].name)
     assert cs.explore([str(model)]) == str(model)
 
 

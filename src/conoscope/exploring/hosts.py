@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from conoscope.exploring.session import Session
 
 
+PATIENCE = 120.0
+"""Seconds that a page which is written waits for the predictions of its corpus."""
+
+
 @dataclass(frozen=True)
 class Asking:
     """What hosts ask: a session; its page begins with `words`, then with the texts that the session proposes."""
@@ -34,6 +38,10 @@ class Asking:
         if verb != "hello" or not self.words:
             return reply
         return replace(reply, data={**reply.data, "texts": [*self.words, *reply.data["texts"]]})
+
+    def close(self) -> None:
+        """End what the session does in the background."""
+        self.session.close()
 
 
 def explore(
@@ -63,7 +71,7 @@ def explore(
     if notebook:
         from conoscope.exploring.widget import widget
 
-        return widget(asking)
+        return widget(asking, asking.close)
     serve_page(asking, port, webbrowser.open if browser else None)
     return None
 
@@ -115,7 +123,10 @@ def serve_page(asking: Asking, port: int = 0, browse: Callable[[str], object] | 
         if browse is not None:
             browse(address)
 
-    serve(asking, port, ready)
+    try:
+        serve(asking, port, ready)
+    finally:
+        asking.close()
 
 
 def write_page(asking: Asking, path: str | Path) -> Path:
@@ -125,7 +136,11 @@ def write_page(asking: Asking, path: str | Path) -> Path:
     from conoscope.exploring.export import page_of
 
     doing("computing what the page shows")
-    page, notes = page_of(asking, Turn(tell=lambda share, what: doing(f"computing the page, {share:.0%}: {what}")))
+    try:
+        turn = Turn(tell=lambda share, what: doing(f"computing the page, {share:.0%}: {what}"))
+        page, notes = page_of(asking, turn, PATIENCE)
+    finally:
+        asking.close()
     try:
         write_text(path, page)
     except OSError as error:

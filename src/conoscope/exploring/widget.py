@@ -1,5 +1,6 @@
 """The explorer in a notebook: the same requests and frames, as messages of a widget (anywidget)."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,10 +13,11 @@ NAME = 64
 """The longest name of a view."""
 
 
-def widget(answering: Answering) -> Any:
-    """A widget that shows the explorer; its requests are answered one at a time, in a thread of their own."""
+def widget(answering: Answering, ended: Callable[[], None] | None = None) -> Any:
+    """A widget that shows the explorer; its requests are answered one at a time, in a thread of their own. `ended` is called when
+    it is closed."""
     refuse_without()
-    return _kind()(Talk(answering))
+    return _kind()(Talk(answering, ended))
 
 
 def refuse_without() -> None:
@@ -27,8 +29,8 @@ def refuse_without() -> None:
 class Talk:
     """The pages of a widget: each of its views is one, under a name that it gave itself."""
 
-    def __init__(self, answering: Answering) -> None:
-        self._queue = Queue(answering)
+    def __init__(self, answering: Answering, ended: Callable[[], None] | None = None) -> None:
+        self._queue, self._ended = Queue(answering), ended
         self._pages: dict[str, Page] = {}
 
     def take(self, widget: Any, content: Any) -> None:
@@ -57,6 +59,8 @@ class Talk:
     def close(self) -> None:
         """Take everything back."""
         self._queue.close()
+        if self._ended is not None:
+            self._ended()
 
 
 @cache
