@@ -82,7 +82,7 @@ function Stage({ scene, view, label, mode, onPoint, onChoose, onLost }: StagePro
     // Whoever measures frames finds the painter on its element.
     (box.current as Painted).painter = made;
     const look = () => {
-      const { width, height } = sizeOf(box.current!);
+      const { width, height } = sizeOf(box.current);
       if (width && height) made.see(view.value, width, height, now.current.theme);
     };
     looked.current = look;
@@ -142,8 +142,9 @@ function painterOf(canvas: HTMLCanvasElement, above: HTMLCanvasElement, mode: Mo
   return made.kind === null && mode === "WebGL" ? null : made;
 }
 
-function sizeOf(box: HTMLElement): { width: number; height: number } {
-  return { width: box.clientWidth, height: box.clientHeight };
+/** The size of the box; none once the view is gone, as a change of its size may still be on its way. */
+function sizeOf(box: HTMLElement | null): { width: number; height: number } {
+  return { width: box?.clientWidth ?? 0, height: box?.clientHeight ?? 0 };
 }
 
 interface Handlers {
