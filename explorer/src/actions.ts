@@ -73,6 +73,8 @@ export function setModel(state: State, hello: Hello, model: number): void {
     if (state.modelB.value === model) state.modelB.value = null;
     const { erase = [], replace = {} } = state.edits.value;
     state.edits.value = withoutEmpty({ erase, replace });
+    const result = hello.results.findIndex((one) => one.model === model);
+    if (result >= 0) state.result.value = result;
     settleHead(state, hello);
   });
 }

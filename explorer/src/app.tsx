@@ -61,7 +61,13 @@ export function App() {
 /** A view whose fault stays its own. */
 function Guarded({ view: View }: { view: ComponentType }) {
   const [error, reset] = useErrorBoundary((fault) => console.error(fault));
-  if (error) return <Failure line={`This view cannot show that: ${error instanceof Error ? error.message : String(error)}.`} retry={reset} />;
+  if (error)
+    return (
+      <Failure
+        line={`This view cannot show that: ${error instanceof Error ? error.message : String(error)}.`}
+        retry={reset}
+      />
+    );
   return <View />;
 }
 
@@ -91,14 +97,27 @@ function useKeys(app: AppParts, root: { current: HTMLElement | null }, onHelp: (
 /** What a reader must know before the rest: what a static page left out, and what is said of the model. */
 function Notes() {
   const { hello, host, state } = useApp();
-  const left = host instanceof StaticHost ? ["A page without a model: what was computed when it was written can be seen, nothing can be changed.", ...host.notes] : [];
-  const notes = [...left, ...(hello.models[state.model.value]?.notes ?? [])];
-  if (!notes.length) return null;
+  const left =
+    host instanceof StaticHost
+      ? [
+          "A page without a model: what was computed when it was written can be seen, nothing can be changed.",
+          ...host.notes,
+        ]
+      : [];
+  const { filling } = hello;
+  const notes = [...left, ...(hello.notes ?? []), ...(hello.models[state.model.value]?.notes ?? [])];
+  if (!notes.length && !filling) return null;
   return (
     <ul class="notes">
       {notes.map((note) => (
         <li key={note}>{visible(note, 400)}</li>
       ))}
+      {filling ? (
+        <li class="progress" role="status">
+          In the background: {visible(filling.doing, 120)}
+          <progress max={filling.of || 1} value={filling.done} aria-label={visible(filling.doing, 120)} />
+        </li>
+      ) : null}
     </ul>
   );
 }

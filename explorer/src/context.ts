@@ -58,7 +58,11 @@ export interface Asking {
 export function useReply<D>(verb: string, params: object | null, asking: Asking = {}): Shown<D> {
   const { store } = useApp();
   const key = params === null ? null : keyOf(verb, params);
-  const asked = useMemo(() => (params === null ? null : store.ask<D>(verb, params, asking.lane)), [key, store]);
+  const { value: generation } = store.generation;
+  const asked = useMemo(
+    () => (params === null ? null : store.ask<D>(verb, params, asking.lane)),
+    [key, store, generation],
+  );
   const last = useRef<Reply<D> | null>(null);
   useEffect(() => {
     if (params === null || !asking.drop) return;
@@ -107,6 +111,17 @@ function editsOfB(state: State): Edits {
   const ofHeads =
     state.modelB.value === null ? { ablate: ablate ?? [], how: how ?? "zero", ...(steer ? { steer } : {}) } : {};
   return withoutEmpty({ ...ofWords, ...ofHeads });
+}
+
+/** The result that measured the model of a side: the chosen one if it did, else the first that did; null if none did. */
+export function resultOf(app: App, side: Side): number | null {
+  const { results, models } = app.hello;
+  const { model, modelB, result } = app.state;
+  if (!models.length) return results[result.value] ? result.value : null;
+  const wanted = side === "b" ? (modelB.value ?? model.value) : model.value;
+  if (results[result.value]?.model === wanted) return result.value;
+  const found = results.findIndex((one) => one.model === wanted);
+  return found < 0 ? null : found;
 }
 
 export function useInput(side: Side): Input | null {

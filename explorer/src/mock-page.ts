@@ -15,7 +15,7 @@ const greeting = {
   ...HELLO,
   results: [
     ...HELLO.results.map((result) => ({ ...result, tables: [...result.tables, "class_cones"] })),
-    { ...HELLO.results[0]!, name: "before", model: "reviews-twelve", tables: measured },
+    { ...HELLO.results[0]!, name: "before", model: 1, tables: measured },
   ],
   corpus: { name: "made-up:test", size: rows, labels: MADE.classes },
 };

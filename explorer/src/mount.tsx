@@ -1,9 +1,11 @@
 /** Puts the explorer into an element, whatever the host. */
+
+import { signal } from "@preact/signals";
 import { render } from "preact";
 import { followFragment } from "./address";
 import { App } from "./app";
-import { signal } from "@preact/signals";
 import { AppContext, type Exportable } from "./context";
+import { visible } from "./draw/text";
 import type { Host } from "./hosts/host";
 import type { Hello } from "./protocol";
 import { settle } from "./settle";
@@ -15,38 +17,68 @@ export interface MountOptions {
   address?: boolean;
 }
 
+/** How often the page asks what was measured in the background, in milliseconds. */
+const REFRESH = 1500;
+
 /** Shows the explorer in the element; returns what takes it away again. */
 export function mount(element: HTMLElement, host: Host, options: MountOptions = {}): () => void {
   const state = createState();
   const unfollow = options.address ? followFragment(state, window) : () => {};
   element.classList.add("conoscope-explorer");
+  const store = new Store(host);
+  const exportable = signal<Exportable | null>(null);
   let ended = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const show = (hello: Hello) => {
     if (ended) return;
-    settle(state, hello);
-    const app = { host, store: new Store(host), state, hello, exportable: signal<Exportable | null>(null) };
     render(
-      <AppContext.Provider value={app}>
+      <AppContext.Provider value={{ host, store, state, hello, exportable }}>
         <App />
       </AppContext.Provider>,
       element,
     );
+    if (hello.filling && host.live) timer = setTimeout(refresh, REFRESH, hello);
   };
-  render(<Opening />, element);
-  host.hello().then(show, (error: unknown) => {
-    if (!ended) render(<Failed line={error instanceof Error ? error.message : String(error)} />, element);
-  });
+  // While the library measures in the background, it says more each time.
+  const refresh = (old: Hello) => {
+    host.hello().then(
+      (hello) => {
+        if (tablesOf(hello) !== tablesOf(old)) store.forgetErrors();
+        show(hello);
+      },
+      () => {},
+    );
+  };
+  const onProgress = (_share: number, doing: string) => {
+    if (!ended) render(<Opening doing={doing} />, element);
+  };
+  render(<Opening doing="" />, element);
+  host.hello({ onProgress }).then(
+    (hello) => {
+      settle(state, hello);
+      show(hello);
+    },
+    (error: unknown) => {
+      if (!ended) render(<Failed line={error instanceof Error ? error.message : String(error)} />, element);
+    },
+  );
   return () => {
     ended = true;
+    clearTimeout(timer);
     unfollow();
     render(null, element);
   };
 }
 
-function Opening() {
+/** What results have so far, to be compared. */
+function tablesOf({ results }: Hello): string {
+  return results.map(({ tables }) => tables.length).join(" ");
+}
+
+function Opening({ doing }: { doing: string }) {
   return (
     <p class="opening" role="status">
-      Opening the model. This takes a few seconds the first time.
+      Opening the model. {doing ? `${visible(doing, 120)}…` : "This takes a few seconds the first time."}
     </p>
   );
 }

@@ -42,7 +42,8 @@ export interface MethodInfo {
 export interface ResultInfo {
   name: string;
   source?: string;
-  model: string;
+  /** The index of its model among the open ones. */
+  model: number | null;
   corpus: string;
   tables: string[];
 }
@@ -56,6 +57,10 @@ export interface Hello {
   limits: { characters: number; tokens: number };
   texts: (string | { text: string; pair?: string | null })[];
   paths: string[];
+  /** Lines on what was named and is not there. */
+  notes?: string[];
+  /** What is read or measured in the background; until it is null, results and texts get more. */
+  filling?: { doing: string; done: number; of: number } | null;
 }
 
 export interface TokenInfo {

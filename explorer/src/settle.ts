@@ -9,6 +9,8 @@ export function settle(state: State, hello: Hello): void {
     if (state.model.value >= hello.models.length) state.model.value = 0;
     if (state.modelB.value !== null && state.modelB.value >= hello.models.length) state.modelB.value = null;
     if (state.result.value >= hello.results.length) state.result.value = 0;
+    const own = hello.results.findIndex(({ model }) => model === state.model.value);
+    if (own >= 0 && state.result.value === 0) state.result.value = own;
     settleHead(state, hello);
     const text = state.text.value || firstText(hello);
     state.text.value = text.slice(0, hello.limits.characters);

@@ -21,6 +21,8 @@ const MOST = 2000;
 export class Store {
   private readonly entries = new Map<string, Entry>();
   private bytes = 0;
+  /** Grows when what failed may succeed now. */
+  readonly generation = signal(0);
 
   constructor(readonly host: Host) {}
 
@@ -54,6 +56,14 @@ export class Store {
   retry(verb: string, params: object): void {
     const entry = this.entries.get(keyOf(verb, params));
     if (entry?.signal.peek().status === "error") entry.signal.value = { status: "idle" };
+  }
+
+  /** Forgets all errors: the library has more than before. */
+  forgetErrors(): void {
+    for (const entry of this.entries.values()) {
+      if (entry.signal.peek().status === "error") entry.signal.value = { status: "idle" };
+    }
+    this.generation.value += 1;
   }
 
   /** Takes a request back that nobody waits for any more. */

@@ -193,7 +193,7 @@ describe("the results of A and B", () => {
   const result = { ...HELLO.results[0]!, tables: ["class_cones"] };
   const hello = (...names: string[]) => ({
     ...HELLO,
-    results: names.map((model) => ({ ...result, model, name: model })),
+    results: names.map((name, model) => ({ ...result, model, name })),
   });
   const chosen = { model: 0, modelB: null, result: 0, resultB: null };
 

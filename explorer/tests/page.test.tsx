@@ -140,7 +140,7 @@ test("names, labels and texts that are markup are text in every view", async () 
     ...HELLO,
     models: [{ ...HELLO.models[0]!, name: bad, labels: [bad, `${bad}2`], notes: [bad] }],
     methods: HELLO.methods.map((method) => ({ ...method, about: bad })),
-    results: [{ name: bad, model: bad, corpus: bad, tables: [bad] }],
+    results: [{ name: bad, model: 0, corpus: bad, tables: [bad] }],
     texts: [bad],
     paths: [bad],
   };

@@ -21,7 +21,7 @@ export function resultsOf(hello: Hello, chosen: Chosen): { a: number | null; b: 
   if (!able.length) return { a: null, b: null };
   const a = able.includes(chosen.result) ? chosen.result : able[0]!;
   if (chosen.resultB !== null && able.includes(chosen.resultB)) return { a, b: chosen.resultB };
-  const name = chosen.modelB === null ? null : hello.models[chosen.modelB]?.name;
-  const ofB = name ? able.find((i) => hello.results[i]!.model === name && i !== a) : undefined;
+  const ofB =
+    chosen.modelB === null ? undefined : able.find((i) => hello.results[i]!.model === chosen.modelB && i !== a);
   return { a, b: ofB ?? a };
 }

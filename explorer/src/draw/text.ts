@@ -25,6 +25,13 @@ function codeOf(character: string): string {
   return `⟨${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 }
 
+/** The name of a model or result, which may be a long path: its end says most. */
+export function shortName(name: string, most = 40): string {
+  if ([...name].length <= most || !/[\\/]/.test(name)) return visible(name, most);
+  const end = name.split(/[\\/]/).filter(Boolean).slice(-2).join("/");
+  return visible(`…/${end}`, most);
+}
+
 /** A number with three digits that matter. */
 export function figure(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";

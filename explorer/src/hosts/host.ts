@@ -12,7 +12,7 @@ export interface Host {
   readonly kind: "page" | "notebook" | "export" | "mock";
   /** False where only replies that are in the page can be shown, so that nothing can be edited. */
   readonly live: boolean;
-  hello(): Promise<Hello>;
+  hello(options?: RequestOptions): Promise<Hello>;
   /** The reply, or an error: ReplyError with a line to show, Cancelled where nothing is to be shown. */
   request<D = unknown>(verb: string, params: object, options?: RequestOptions): Promise<Reply<D>>;
 }

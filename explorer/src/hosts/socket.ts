@@ -21,8 +21,8 @@ export class SocketHost implements Host {
     this.socket = this.open();
   }
 
-  async hello(): Promise<Hello> {
-    return (await this.request<Hello>("hello", {})).data;
+  async hello(options?: RequestOptions): Promise<Hello> {
+    return (await this.request<Hello>("hello", {}, options)).data;
   }
 
   request<D>(verb: string, params: object, options?: RequestOptions): Promise<Reply<D>> {

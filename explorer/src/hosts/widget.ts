@@ -25,8 +25,8 @@ export class WidgetHost implements Host {
     model.on("msg:custom", this.listen);
   }
 
-  async hello(): Promise<Hello> {
-    return (await this.request<Hello>("hello", {})).data;
+  async hello(options?: RequestOptions): Promise<Hello> {
+    return (await this.request<Hello>("hello", {}, options)).data;
   }
 
   request<D>(verb: string, params: object, options?: RequestOptions): Promise<Reply<D>> {

@@ -2,7 +2,7 @@
 import { batch } from "@preact/signals";
 import { setModel } from "../actions";
 import { showOf, useApp } from "../context";
-import { visible } from "../draw/text";
+import { shortName } from "../draw/text";
 import type { Hello } from "../protocol";
 import type { Show, State } from "../state";
 import { Segments, Select } from "./parts";
@@ -47,12 +47,12 @@ export function Bar({ onHelp }: { onHelp: () => void }) {
 function ModelChoice() {
   const { state, hello } = useApp();
   if (!hello.models.length) return <span class="muted">results alone, no model is open</span>;
-  if (hello.models.length === 1) return <span class="model">{visible(hello.models[0]!.name, 48)}</span>;
+  if (hello.models.length === 1) return <span class="model">{shortName(hello.models[0]!.name, 60)}</span>;
   return (
     <Select
       label="Model"
       value={String(state.model.value)}
-      options={hello.models.map(({ name }, i) => ({ value: String(i), name: visible(name, 40) }))}
+      options={hello.models.map(({ name }, i) => ({ value: String(i), name: shortName(name) }))}
       onChange={(value) => setModel(state, hello, Number(value))}
     />
   );
@@ -65,7 +65,7 @@ function comparedWith(state: State): string {
 
 function comparisons(hello: Hello, state: State): { value: string; name: string }[] {
   const models = hello.models.flatMap(({ name }, i) =>
-    i === state.model.value ? [] : [{ value: `model ${i}`, name: visible(name, 40) }],
+    i === state.model.value ? [] : [{ value: `model ${i}`, name: shortName(name) }],
   );
   return [{ value: "nothing", name: "nothing" }, { value: "text", name: "another text" }, ...models];
 }

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { isAblated, toggleAblated } from "../actions";
 import { commandOf, pythonOf } from "../code";
-import { modelOf, showOf, useApp, useInput, useReply, useRun } from "../context";
+import { modelOf, resultOf, showOf, useApp, useInput, useReply, useRun } from "../context";
 import { GATE_LOOKS, kindsIn } from "../draw/gates";
 import { valueAt } from "../draw/heads";
 import { LOOKS, looksOf, mapIn } from "../draw/maps";
@@ -162,9 +162,9 @@ const OVER_CORPUS = [
 
 /** The numbers of the head over the corpus of a result, with intervals and the number of items. */
 function CorpusFacts({ layer, head }: { layer: number; head: number }) {
-  const { state, hello } = useApp();
-  const result = state.result.value;
-  const known = hello.results[result];
+  const app = useApp();
+  const result = resultOf(app, showOf(app.state) === "b" ? "b" : "a");
+  const known = result === null ? undefined : app.hello.results[result];
   const ask = (what: string) => (known ? { result, what } : null);
   const replies = [
     useReply<GridData>("grid", ask(OVER_CORPUS[0].what)),

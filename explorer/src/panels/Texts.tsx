@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { setPair, setText } from "../actions";
 import { modelOf, type Side, useApp, useInput, useReply, useRun } from "../context";
 import { isSpecial } from "../draw/maps";
-import { percent, visible } from "../draw/text";
+import { percent, shortName, visible } from "../draw/text";
 import type { AnswerData, RunData, TokenInfo } from "../protocol";
 import { withoutEmpty } from "../state";
 import { EditList } from "./EditList";
@@ -30,7 +30,7 @@ function SidePanel({ side, two }: { side: Side; two: boolean }) {
   const run = useRun(side);
   if (!model) return null;
   const same = side === "b" && state.other.value === null;
-  const title = !two ? "Text" : side === "a" ? "A" : same ? `B: the same text, ${visible(model.name, 32)}` : "B";
+  const title = !two ? "Text" : side === "a" ? "A" : same ? `B: the same text, ${shortName(model.name, 32)}` : "B";
   return (
     <section class={`side side-${side}`} aria-label={two ? `Text ${side.toUpperCase()}` : "Text"}>
       <h2>{title}</h2>
@@ -66,12 +66,14 @@ function TextBox({ side }: { side: Side }) {
     <>
       <Typed
         label={pairs ? "First text" : `Text ${side.toUpperCase()}`}
+        rows={4}
         value={text.value ?? ""}
         onChange={side === "a" ? (value) => setText(state, value) : setOther}
       />
       {pairs ? (
         <Typed
-          label="Second text"
+          label="Second text, for pairs"
+          rows={1}
           value={pair.value ?? ""}
           onChange={side === "a" ? (value) => setPair(state, value || null) : setOtherPair}
         />
@@ -80,7 +82,14 @@ function TextBox({ side }: { side: Side }) {
   );
 }
 
-function Typed({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+interface TypedProps {
+  label: string;
+  rows: number;
+  value: string;
+  onChange: (value: string) => void;
+}
+
+function Typed({ label, rows, value, onChange }: TypedProps) {
   const { hello, host } = useApp();
   const [draft, setDraft] = useState(value);
   const sent = useRef(value);
@@ -106,12 +115,12 @@ function Typed({ label, value, onChange }: { label: string; value: string; onCha
   return (
     <textarea
       aria-label={label}
-      rows={4}
+      rows={rows}
       spellcheck={false}
       maxLength={hello.limits.characters}
       readOnly={!host.live}
       value={draft}
-      placeholder="Type a text"
+      placeholder={rows > 1 ? "Type a text" : "Second text, for pairs"}
       onInput={onInput}
     />
   );

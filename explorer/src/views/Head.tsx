@@ -1,7 +1,7 @@
 /** The view of one head: what each token looks at, as links and as a matrix, beside the mean over the corpus. */
 import { useMemo, useState } from "preact/hooks";
 import { selectHead } from "../actions";
-import { modelOf, useApp, useExport, useReply, useTheme, useWidth } from "../context";
+import { modelOf, resultOf, showOf, useApp, useExport, useReply, useTheme, useWidth } from "../context";
 import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
 import { DENSE, type Focus, linksLayout, linksPicture, MOST, rowAt } from "../draw/links";
@@ -368,10 +368,11 @@ function readoutOf(shown: ShownMap, cell: ReadoutProps["cell"], focus: Focus | n
 
 /** The mean map of the head over the corpus of a result. */
 function MeanMap({ layer, head }: { layer: number; head: number }) {
-  const { state, hello } = useApp();
+  const app = useApp();
   const theme = useTheme();
-  const result = hello.results[state.result.value];
-  const params = result ? { result: state.result.value, layer, head } : null;
+  const index = resultOf(app, showOf(app.state) === "b" ? "b" : "a");
+  const result = index === null ? null : app.hello.results[index];
+  const params = result ? { result: index, layer, head } : null;
   const mean = useReply<MeanMapData>("mean_map", params, { lane: "mean_map" });
   if (!result) return null;
   const map = mapIn(
@@ -395,7 +396,7 @@ function MeanMap({ layer, head }: { layer: number; head: number }) {
       <Drawn picture={picture} label={`Mean map of head ${layer}.${head} over the corpus`} />
       <figcaption>
         The same head over {visible(result.corpus, 40)}: the mean map, from the beginning of a text to its end
-        {mean.reply.data.n ? ` (${mean.reply.data.n} texts)` : ""}. {visible(mean.reply.data.about ?? "", 300)}
+        {mean.reply.data.n ? ` (${mean.reply.data.n} texts)` : ""}.
       </figcaption>
     </figure>
   );

@@ -1,7 +1,7 @@
 /** The view of all heads: a grid of layers and heads that shows maps, kinds, numbers, or the effect of taking heads out. */
 import { useState } from "preact/hooks";
 import { isAblated, selectHead } from "../actions";
-import { modelOf, type Shown, useApp, useExport, useReply, useTheme, useWidth } from "../context";
+import { modelOf, resultOf, type Shown, useApp, useExport, useReply, useTheme, useWidth } from "../context";
 import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
 import { minus, tensorMinus } from "../draw/difference";
@@ -18,9 +18,9 @@ import {
 } from "../draw/heads";
 import { looksOf, mapIn } from "../draw/maps";
 import { evenScale, largest, type Scale, signedScale } from "../draw/scale";
-import { percent, visible } from "../draw/text";
+import { percent, shortName, visible } from "../draw/text";
 import { GRID_OPTIONS, type GridOption, gateOf, optionOf } from "../gridOptions";
-import { Drawn, Failure, ScaleLegend, Waiting } from "../panels/parts";
+import { Drawn, Failure, ScaleLegend, Select, Waiting } from "../panels/parts";
 import type { GridData, ModelInfo, Reply, RunData, Tensor } from "../protocol";
 import { type Sides, useSides } from "../sides";
 
@@ -33,10 +33,14 @@ export function HeadsView() {
     <div class="view">
       <div class="controls">
         <GridChoice option={option} />
-        {option.of === "corpus" && hello.results.length > 1 ? <ResultChoice /> : null}
+        {option.of === "corpus" ? <ResultChoice /> : null}
       </div>
       <p class="reading">{option.about}</p>
-      {option.of === "corpus" ? <CorpusGrid option={option} /> : <TextGrid option={option} sides={sides} />}
+      {option.of === "corpus" ? (
+        <CorpusGrid option={option} sides={sides} />
+      ) : (
+        <TextGrid option={option} sides={sides} />
+      )}
     </div>
   );
 }
@@ -76,24 +80,23 @@ function GridChoice({ option }: { option: GridOption }) {
   );
 }
 
+/** Which result is shown, where several measured the model. */
 function ResultChoice() {
-  const { state, hello } = useApp();
+  const app = useApp();
+  const { state, hello } = app;
+  const able = hello.results.flatMap(({ name, model }, i) =>
+    !hello.models.length || model === state.model.value ? [{ value: String(i), name: shortName(name, 60) }] : [],
+  );
+  if (able.length < 2) return null;
   return (
-    <label class="select">
-      <span>Result</span>
-      <select
-        value={String(state.result.value)}
-        onChange={(event) => {
-          state.result.value = Number(event.currentTarget.value);
-        }}
-      >
-        {hello.results.map(({ name }, i) => (
-          <option key={i} value={String(i)}>
-            {visible(name, 40)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <Select
+      label="Result"
+      value={String(resultOf(app, "a") ?? "")}
+      options={able}
+      onChange={(value) => {
+        state.result.value = Number(value);
+      }}
+    />
   );
 }
 
@@ -196,7 +199,8 @@ function textCell(
   if (option.kind === "gate") return { kind: "gate", name: gateOf(reply.data, layer, head) };
   if (option.kind === "value") {
     const value = valueAt(values, layer, head);
-    return { kind: "value", value, text: shortFigure(value) };
+    const share = option.look !== undefined && Number.isFinite(value);
+    return { kind: "value", value, text: share ? `${Math.round(value * 100)}%`.replace("-", "−") : shortFigure(value) };
   }
   const own = thumbAt(reply.arrays.thumbs, layer, head);
   if (!own) return { kind: "none" };
@@ -235,52 +239,98 @@ function GateChanges({ a, b, model }: { a: RunData; b: RunData; model: ModelInfo
   );
 }
 
-function CorpusGrid({ option }: { option: GridOption }) {
+/** The results of A and of B: of those that measured their models, and without models the chosen one. */
+function useGridReplies(
+  option: GridOption,
+  sides: Sides,
+): { a: Shown<GridData>; b: Shown<GridData>; index: number | null } {
   const app = useApp();
-  const { state, hello } = app;
-  const result = state.result.value;
-  const [limits, setLimits] = useState<Record<string, number>>({});
-  const shown = useReply<GridData>("grid", hello.results[result] ? { result, what: option.what } : null, {
-    lane: "grid",
-  });
-  const wantScores = option.kind === "gate" && hello.results[result] !== undefined;
-  const scores = useReply<{ about?: string }>("scores", wantScores ? { result } : null, { lane: "scores" });
-  if (!hello.results.length) {
+  const [a, b] = [resultOf(app, "a"), resultOf(app, "b")];
+  const ask = (result: number | null) => (result === null ? null : { result, what: option.what });
+  const replyA = useReply<GridData>("grid", ask(a), { lane: "grid:a" });
+  const replyB = useReply<GridData>("grid", sides.show === "a" ? null : ask(b), { lane: "grid:b" });
+  return { a: replyA, b: replyB, index: sides.show === "b" ? b : a };
+}
+
+function CorpusGrid({ option, sides }: { option: GridOption; sides: Sides }) {
+  const { hello } = useApp();
+  const { a, b, index } = useGridReplies(option, sides);
+  if (!hello.results.length) return <NoResults />;
+  if (index === null) {
     return (
-      <p class="empty">
-        Numbers over a corpus need a result: <code>conoscope measure MODEL CORPUS -o OUT</code>, then{" "}
-        <code>conoscope explore OUT</code>.
-      </p>
+      <p class="empty">No result that is open measured this model. Choose its model above, or open its result too.</p>
     );
   }
-  if (!shown.reply) return <Waiting shown={shown} what="Reading the tables" />;
-  const { data, arrays } = shown.reply;
+  const shown = sides.show === "b" ? b : a;
+  const missing = shown.reply ? (sides.show === "diff" && !b.reply ? b : null) : shown;
+  if (missing) return <Waiting shown={missing} what="Reading the tables" />;
+  const reply = shown.reply!;
+  if (sides.show !== "diff" || option.kind === "gate") {
+    return (
+      <CorpusNumbers
+        option={option}
+        reply={reply}
+        index={index}
+        values={reply.arrays.value}
+        signed={option.value === "ablation"}
+        stale={shown.stale}
+      />
+    );
+  }
+  const values = tensorMinus(b.reply?.arrays.value, a.reply?.arrays.value);
+  if (!values) return <Failure line="B − A needs results of models of the same shape. Show A or B instead." />;
+  return <CorpusNumbers option={option} reply={reply} index={index} values={values} signed stale={shown.stale} />;
+}
+
+function NoResults() {
+  return (
+    <p class="empty">
+      Numbers over a corpus need a result: <code>conoscope measure MODEL CORPUS -o OUT</code>, then{" "}
+      <code>conoscope explore OUT</code>.
+    </p>
+  );
+}
+
+interface CorpusNumbersProps {
+  option: GridOption;
+  reply: Reply<GridData>;
+  index: number;
+  values: Tensor | undefined;
+  signed: boolean;
+  stale: boolean;
+}
+
+function CorpusNumbers({ option, reply, index, values: found, signed, stale }: CorpusNumbersProps) {
+  const { hello } = useApp();
+  const [limits, setLimits] = useState<Record<string, number>>({});
+  const gates = option.kind === "gate";
+  const scores = useReply<{ about?: string }>("scores", gates ? { result: index } : null, { lane: "scores" });
+  const { data, arrays } = reply;
   const named = (layer: number, head: number) => {
     const own = Object.keys(limits).length ? scoresAt(scores.reply?.arrays, layer, head) : null;
     return own ? gatesOf(own, limits).join(" + ") || "mixed" : (data.gates?.[layer - 1]?.[head - 1] ?? null);
   };
-  const shape = shapeOf(arrays.value, data.gates);
-  const values = option.kind === "value" ? arrays.value : undefined;
+  const values = gates ? undefined : found;
   return (
     <>
       <Grid
         option={option}
-        shape={shape}
+        shape={shapeOf(arrays.value, data.gates)}
         values={values}
-        signed={option.value === "ablation"}
-        stale={shown.stale}
+        signed={signed}
+        stale={stale}
         cellOf={(layer, head) => {
-          if (option.kind === "gate") return { kind: "gate", name: named(layer, head) };
+          if (gates) return { kind: "gate", name: named(layer, head) };
           const value = valueAt(values, layer, head);
           return { kind: "value", value, text: shortFigure(value) };
         }}
         textOf={(layer, head) => describe(option, named(layer, head), valueAt(values, layer, head))}
       />
       <p class="muted">
-        {visible(data.about ?? "", 300)} {typeof data.n === "number" ? `n = ${data.n}.` : ""}{" "}
-        {visible(data.unit ?? "", 60)}
+        {visible(hello.results[index]?.name ?? "", 120)}
+        {typeof data.n === "number" ? `, n = ${data.n}` : ""}. {visible(data.about ?? "", 300)}
       </p>
-      {option.kind === "gate" && Object.keys(scores.reply?.arrays ?? {}).length ? (
+      {gates && Object.keys(scores.reply?.arrays ?? {}).length ? (
         <Thresholds limits={limits} onChange={setLimits} />
       ) : null}
     </>
@@ -392,10 +442,11 @@ function Grid({ option, shape, values, signed, stale, cellOf, textOf }: GridProp
   );
 }
 
+/** Shares, entropies and cosines are all within 1, so the same number has the same colour in every text and model. */
 function gridScale(values: Tensor | undefined, signed: boolean): Scale {
   if (!values) return evenScale(1);
-  const most = largest(values.values);
-  return signed || values.values.some((value) => value < 0) ? signedScale(most) : evenScale(most);
+  if (signed) return signedScale(largest(values.values));
+  return values.values.some((value) => value < 0) ? signedScale(1) : evenScale(1);
 }
 
 interface HeadButtonsProps {

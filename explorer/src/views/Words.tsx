@@ -46,25 +46,32 @@ export function WordsView() {
   const editable = app.host.live && show !== "b";
   return (
     <div class="view">
-      <Legend difference={show === "diff"} editable={editable} />
+      <Legend difference={show === "diff"} editable={editable} classifies={model.classifies} />
       {reason ? <Failure line={reason} /> : null}
-      <div class="methods">
-        {hello.methods.map((method) => (
-          <MethodRow
-            key={method.name}
-            method={method}
-            a={a}
-            b={b}
-            rows={rows.current}
-            editable={editable}
-            impossible={reason !== null}
-            group={group}
-          />
-        ))}
+      <div class="words-view">
+        <div class="methods">
+          {ordered(hello.methods).map((method) => (
+            <MethodRow
+              key={method.name}
+              method={method}
+              a={a}
+              b={b}
+              rows={rows.current}
+              editable={editable}
+              impossible={reason !== null}
+              group={group}
+            />
+          ))}
+        </div>
+        {model.classifies ? <Deletion input={(show === "b" ? b : null) ?? a} side={show === "b" ? "b" : "a"} /> : null}
       </div>
-      {model.classifies ? <Deletion input={(show === "b" ? b : null) ?? a} side={show === "b" ? "b" : "a"} /> : null}
     </div>
   );
+}
+
+/** The methods, chance last: it is what the others are held against. */
+function ordered(methods: readonly MethodInfo[]): MethodInfo[] {
+  return [...methods.filter(({ name }) => name !== "random"), ...methods.filter(({ name }) => name === "random")];
 }
 
 function scored(rows: ReadonlyMap<string, readonly number[]>): ScoredRow[] {
@@ -78,15 +85,17 @@ function whyNoDifference(a: Input, b: Input | null): string | null {
   return `B − A needs as many words in both texts: A has ${one}, B has ${other}. Show A or B instead.`;
 }
 
-function Legend({ difference, editable }: { difference: boolean; editable: boolean }) {
+function Legend({ difference, editable, classifies }: { difference: boolean; editable: boolean; classifies: boolean }) {
+  const [more, less] = difference
+    ? ["more in B than in A", "less in B than in A"]
+    : classifies
+      ? ["for the answer, or much looked at", "against the answer"]
+      : ["much looked at or taken", "below zero"];
   return (
     <p class="reading">
-      <span class="swatch for" /> {difference ? "more in B than in A" : "for the answer, or simply much"}{" "}
-      <span class="swatch against" /> {difference ? "less in B than in A" : "against the answer (methods with signs)"}.
-      Colours are shares of each method's largest score.
-      {editable
-        ? " Click a word to erase it; right-click it, or hold it, to replace it. The answer on the left moves."
-        : ""}
+      <span class="swatch for" /> {more} <span class="swatch against" /> {less}. The darker, the nearer to the method's
+      largest score.
+      {editable ? " Click a word to erase it; right-click or hold it to replace it, and see the answer move." : ""}
     </p>
   );
 }
@@ -199,7 +208,7 @@ function Deletion({ input, side }: { input: Input; side: "a" | "b" }) {
       {curve ? (
         <>
           <Drawn
-            picture={curvePicture(drawn, Math.min(560, width), 190, theme, at)}
+            picture={curvePicture(drawn, Math.min(560, width), 180, theme, at)}
             label={`From ${percent(curve[0])} with all words to ${percent(curve[curve.length - 1])} without any`}
             onPointerMove={(event: PointerEvent) =>
               setAt(stepAt(event.offsetX, Math.min(560, width), curve.length - 1))
