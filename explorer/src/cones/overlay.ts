@@ -11,7 +11,8 @@ const FONT = "600 13px system-ui, sans-serif";
 
 /** Draws it on a canvas that lies over the drawing. */
 export function overlay(canvas: HTMLCanvasElement, scene: Scene, camera: Camera, theme: Theme, ratio: number): void {
-  const pen = canvas.getContext("2d");
+  // Kept off the graphics processor, which has enough to do where it is made of software.
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
   if (!pen) return;
   sizeTo(canvas, camera, ratio);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);

@@ -57,12 +57,29 @@ interface Wedge {
 
 /** A drawing by WebGL on this canvas; null where the browser has none. */
 export function webgl(canvas: HTMLCanvasElement): Drawing | null {
-  // Asked for here, because three prints errors where there is none. Smooth edges cost much where WebGL is computed in software.
-  const wanted = { alpha: false, antialias: devicePixelRatio < 2, powerPreference: "high-performance" } as const;
-  const context = canvas.getContext("webgl2", wanted);
-  return context
-    ? new WebglDrawing(new WebGLRenderer({ canvas, context: context as unknown as WebGLRenderingContext }))
-    : null;
+  const context = contextOf(canvas);
+  return context ? new WebglDrawing(new WebGLRenderer({ canvas, context })) : null;
+}
+
+// Asked for here, because three prints errors where there is none. Smooth edges are left out where they halve the frames, in software,
+// and where pixels are small anyway.
+function contextOf(canvas: HTMLCanvasElement): WebGLRenderingContext | null {
+  const antialias = devicePixelRatio < 2 && !inSoftware();
+  const wanted = { alpha: false, antialias, powerPreference: "high-performance" } as const;
+  return canvas.getContext("webgl2", wanted) as unknown as WebGLRenderingContext | null;
+}
+
+let software: boolean | undefined;
+
+/** Whether WebGL is computed by the processor: only a context can tell, and only before it is made is the choice of edges open. */
+function inSoftware(): boolean {
+  if (software !== undefined) return software;
+  const probe = document.createElement("canvas").getContext("webgl2");
+  const named = probe?.getExtension("WEBGL_debug_renderer_info");
+  const renderer = probe && named ? String(probe.getParameter(named.UNMASKED_RENDERER_WEBGL)) : "";
+  probe?.getExtension("WEBGL_lose_context")?.loseContext();
+  software = /swiftshader|llvmpipe|softpipe|software|basic render/i.test(renderer);
+  return software;
 }
 
 class WebglDrawing implements Drawing {
