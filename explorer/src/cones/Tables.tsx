@@ -18,6 +18,8 @@ import { drawnAngle } from "./geometry";
 /** One result at one site and layer. */
 export interface Place {
   name: string;
+  /** The name where there are two results to be told apart, else empty. */
+  title: string;
   cones: ConesReply;
   site: string;
   row: number;
@@ -82,7 +84,7 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
       <table class="angles">
         <caption>
           True angles between the classes, layer {place.layer}, {place.site}
-          {place.name ? `, ${visible(place.name, 40)}` : ""}
+          {place.title ? `, ${visible(place.title, 40)}` : ""}
         </caption>
         <thead>
           <tr>

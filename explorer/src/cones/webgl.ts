@@ -193,7 +193,8 @@ class WebglDrawing implements Drawing {
     this.sphere.geometry.dispose();
     this.sphere.material.dispose();
     this.renderer.dispose();
-    this.renderer.forceContextLoss();
+    // Browsers keep some sixteen contexts and take the oldest away, which may be one that is seen.
+    if (!this.renderer.getContext().isContextLost()) this.renderer.forceContextLoss();
   }
 }
 

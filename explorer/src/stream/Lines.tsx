@@ -1,4 +1,5 @@
 /** Lines over layers, each named at its end; a table of the same numbers for those who do not see them. */
+import { useWidth } from "../context";
 import { visible } from "../draw/text";
 import { across, type Domain, domainOf, down, type Frame, finite, pathOf, type Series, spread, ticks } from "./layers";
 
@@ -16,24 +17,26 @@ export interface LinesProps {
   level?: number;
 }
 
-const FRAME: Frame = { width: 480, height: 190, left: 44, right: 112, top: 12, bottom: 30 };
+const FRAME: Frame = { width: 480, height: 190, left: 48, right: 104, top: 12, bottom: 30 };
 
 export function Lines({ title, series, columns, format, within, marked, onColumn, level }: LinesProps) {
+  const [box, width] = useWidth<HTMLElement>(FRAME.width);
+  const frame = { ...FRAME, width };
   const domain = domainOf(series, within);
   const ends = series.map(({ values }) => lastOf(values));
   const heights = spread(
-    ends.map((value) => down(FRAME, value ?? domain[0], domain)),
+    ends.map((value) => down(frame, value ?? domain[0], domain)),
     14,
-    FRAME.top + 4,
-    FRAME.height - FRAME.bottom,
+    frame.top + 4,
+    frame.height - frame.bottom,
   );
-  const x = (column: number) => across(FRAME, column, columns.length);
+  const x = (column: number) => across(frame, column, columns.length);
   const every = Math.ceil(columns.length / 14);
   return (
-    <figure class="lines">
+    <figure class="lines" ref={box}>
       <figcaption>{title}</figcaption>
       <svg
-        viewBox={`0 0 ${FRAME.width} ${FRAME.height}`}
+        viewBox={`0 0 ${frame.width} ${frame.height}`}
         role="img"
         aria-label={`${title}; the numbers are in the table below.`}
       >
@@ -41,12 +44,12 @@ export function Lines({ title, series, columns, format, within, marked, onColumn
           <g key={value}>
             <line
               class="rule"
-              x1={FRAME.left}
-              x2={FRAME.width - FRAME.right}
-              y1={down(FRAME, value, domain)}
-              y2={down(FRAME, value, domain)}
+              x1={frame.left}
+              x2={frame.width - frame.right}
+              y1={down(frame, value, domain)}
+              y2={down(frame, value, domain)}
             />
-            <text class="tick" x={FRAME.left - 6} y={down(FRAME, value, domain) + 4} text-anchor="end">
+            <text class="tick" x={frame.left - 6} y={down(frame, value, domain) + 4} text-anchor="end">
               {format(value)}
             </text>
           </g>
@@ -54,32 +57,32 @@ export function Lines({ title, series, columns, format, within, marked, onColumn
         {level !== undefined && level >= domain[0] && level <= domain[1] ? (
           <line
             class="level"
-            x1={FRAME.left}
-            x2={FRAME.width - FRAME.right}
-            y1={down(FRAME, level, domain)}
-            y2={down(FRAME, level, domain)}
+            x1={frame.left}
+            x2={frame.width - frame.right}
+            y1={down(frame, level, domain)}
+            y2={down(frame, level, domain)}
           />
         ) : null}
         {columns.map((layer, i) =>
           i % every === 0 || i === columns.length - 1 ? (
-            <text key={layer} class="tick" x={x(i)} y={FRAME.height - 12} text-anchor="middle">
+            <text key={layer} class="tick" x={x(i)} y={frame.height - 12} text-anchor="middle">
               {layer}
             </text>
           ) : null,
         )}
         {marked !== undefined ? (
-          <line class="marked" x1={x(marked)} x2={x(marked)} y1={FRAME.top} y2={FRAME.height - FRAME.bottom} />
+          <line class="marked" x1={x(marked)} x2={x(marked)} y1={frame.top} y2={frame.height - frame.bottom} />
         ) : null}
         {series.map(({ name, colour, values, dashed }, s) => (
           <g key={s} stroke={colour} fill={colour}>
-            <path d={pathOf(values, FRAME, domain)} class={dashed ? "line line-dashed" : "line"} />
+            <path d={pathOf(values, frame, domain)} class={dashed ? "line line-dashed" : "line"} />
             {values.map((value, i) =>
               finite(value) ? (
-                <circle key={i} cx={x(i)} cy={down(FRAME, value, domain)} r={i === marked ? 4 : 2.2} />
+                <circle key={i} cx={x(i)} cy={down(frame, value, domain)} r={i === marked ? 4 : 2.2} />
               ) : null,
             )}
             {ends[s] === null ? null : (
-              <text class="name" x={FRAME.width - FRAME.right + 8} y={heights[s]! + 4}>
+              <text class="name" x={frame.width - frame.right + 8} y={heights[s]! + 4}>
                 {visible(name, 14)}
                 <title>{visible(name, 100)}</title>
               </text>
@@ -93,9 +96,9 @@ export function Lines({ title, series, columns, format, within, marked, onColumn
                 key={layer}
                 class="hot"
                 x={x(i) - 10}
-                y={FRAME.top}
+                y={frame.top}
                 width={20}
-                height={FRAME.height - FRAME.top - FRAME.bottom}
+                height={frame.height - frame.top - frame.bottom}
                 onClick={() => onColumn(i)}
               >
                 <title>{`Layer ${layer}`}</title>

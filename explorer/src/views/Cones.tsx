@@ -91,8 +91,10 @@ function Shown({ a, b, waiting, error }: ShownProps) {
   const layer = state.coneLayer.value ?? known.at(-1) ?? 0;
   const [ofA, ofB] = [useText("a", a.result, site, "A"), useText("b", (b ?? a).result, site, "B")];
   const [textA, textB] = [ofA.text, ofB.text];
-  const placeOf = (measured: Measured) =>
-    placed(measured, site, layer, b ? (hello.results[measured.result]?.name ?? "") : "");
+  const placeOf = (measured: Measured) => {
+    const name = hello.results[measured.result]?.name ?? "";
+    return placed(measured, site, layer, name, b ? name : "");
+  };
   const [placeA, placeB] = [placeOf(a), b ? placeOf(b) : null];
   const stages: StageOf[] = [];
   if (show !== "b" || !b) {
@@ -202,8 +204,8 @@ function textColour(side: Side, dark: boolean): string {
   return side === "a" ? (dark ? "#ffffff" : "#111111") : dark ? "#e8d94a" : "#7a5c00";
 }
 
-function placed({ cones }: Measured, site: string, layer: number, name: string): Place {
+function placed({ cones }: Measured, site: string, layer: number, name: string, title: string): Place {
   const row = rowOf(cones.data, site, layer);
   const drawn = conesOf(cones.arrays, site, row, cones.data.classes.length);
-  return { name, cones, site, row, layer: cones.data.layers[site]?.[row] ?? layer, drawn };
+  return { name, title, cones, site, row, layer: cones.data.layers[site]?.[row] ?? layer, drawn };
 }
