@@ -13,7 +13,9 @@ import {
   mapIn,
   matrixLayout,
   matrixPicture,
+  matrixPixels,
   pixelsOf,
+  pooled,
   sentenceOf,
   strongest,
 } from "../src/draw/maps";
@@ -199,6 +201,15 @@ describe("maps", () => {
     expect(layout.left).toBeLessThan(layout.right);
   });
 
+  test("a map with less room than cells keeps its strongest", () => {
+    const values = new Float32Array(16);
+    values[5] = -0.9;
+    values[6] = 0.4;
+    const { size, values: small } = pooled({ size: 4, values }, 2.5);
+    expect([size, ...small]).toEqual([2, values[5], values[6], 0, 0]);
+    expect(pooled({ size: 4, values }, 100).values).toBe(values);
+  });
+
   test("a pixel of a map has the colour of its number", () => {
     const { columns, rows, data } = pixelsOf([0, 1], 2, evenScale(1).rgb);
     expect([columns, rows, ...data]).toEqual([2, 1, ...rgbOf("#440154"), 255, ...rgbOf("#fde725"), 255]);
@@ -326,7 +337,9 @@ describe("files", () => {
   test("an SVG holds a hostile text as text", () => {
     const map = { size: 1, values: new Float32Array([1]) };
     const name = '</text><script>alert("x")</script>\u0000';
-    const picture = matrixPicture(map, [name], evenScale(1), matrixLayout(1, 200), LIGHT, { row: null, column: null });
+    const layout = matrixLayout(1, 200);
+    const pixels = matrixPixels(map, evenScale(1), layout);
+    const picture = matrixPicture(pixels, [name], layout, LIGHT, { row: null, column: null });
     const file = svgOf(picture, LIGHT.paper);
     expect(file).not.toContain("<script");
     expect(new DOMParser().parseFromString(file, "image/svg+xml").querySelectorAll("text").length).toBe(2);

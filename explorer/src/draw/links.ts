@@ -20,13 +20,15 @@ export interface LinksLayout {
 export const DENSE = 64;
 /** The most links that are drawn of a dense map. */
 export const MOST = 1500;
+/** The mean width of a letter of the names. */
+const LETTER = 7.4;
 /** The room of the bars, and of the numbers in it. */
 const [NARROW, WIDE, FIGURE] = [58, 100, 36];
 
-/** Where rows lie: lower ones for long texts. */
-export function linksLayout(size: number, width: number): LinksLayout {
+/** Where rows lie: lower ones for long texts; `longest` is the number of letters of the longest name. */
+export function linksLayout(size: number, width: number, longest = 20): LinksLayout {
   const row = size <= 32 ? 24 : size <= 128 ? 20 : 15;
-  const label = Math.min(120, Math.max(64, width * 0.27));
+  const label = Math.max(48, Math.min(longest * LETTER + 16, 130, width * 0.27));
   const bar = width >= 400 ? WIDE : NARROW;
   return { width, height: size * row + 8, row, left: label, right: width - label - bar, bar };
 }

@@ -108,6 +108,22 @@ export function pixelsOf(values: ArrayLike<number>, columns: number, rgb: (value
   return { columns, rows: columns ? values.length / columns : 0, data };
 }
 
+/** A map of at most `most` cells a side, each the strongest of those that it stands for, so that nothing strong is lost. */
+export function pooled(map: SquareMap, most: number): SquareMap {
+  const size = Math.min(map.size, Math.max(1, Math.floor(most)));
+  if (size === map.size) return map;
+  const values = new Float32Array(size * size).fill(Number.NaN);
+  for (let row = 0; row < map.size; row++) {
+    const start = Math.floor((row * size) / map.size) * size;
+    for (let column = 0; column < map.size; column++) {
+      const at = start + Math.floor((column * size) / map.size);
+      const value = map.values[row * map.size + column]!;
+      if (!(Math.abs(values[at]!) >= Math.abs(value))) values[at] = value;
+    }
+  }
+  return { size, values };
+}
+
 export interface MatrixLayout {
   /** Room for the names on the left. */
   margin: number;
@@ -128,6 +144,12 @@ export function matrixLayout(size: number, room: number): MatrixLayout {
   return { margin, top: names ? 18 : 4, cell, side: cell * size, size, names };
 }
 
+/** The pixels of a matrix: no more than there is room for. */
+export function matrixPixels(map: SquareMap, scale: Scale, layout: MatrixLayout): Pixels {
+  const small = pooled(map, layout.side);
+  return pixelsOf(small.values, small.size, scale.rgb);
+}
+
 /** The row and column at a place in the picture; null outside of the cells. */
 export function cellAt(layout: MatrixLayout, x: number, y: number): { row: number; column: number } | null {
   const column = Math.floor((x - layout.margin) / layout.cell);
@@ -143,9 +165,8 @@ export interface MatrixMarks {
 
 /** The matrix with its names and the row and cell that are selected. */
 export function matrixPicture(
-  map: SquareMap,
+  pixels: Pixels,
   names: readonly string[],
-  scale: Scale,
   layout: MatrixLayout,
   theme: Theme,
   marks: MatrixMarks,
@@ -155,7 +176,7 @@ export function matrixPicture(
     width: Math.ceil(margin + side + 2),
     height: Math.ceil(top + side + 2),
     draw: (paint) => {
-      paint.image(margin, top, side, side, pixelsOf(map.values, map.size, scale.rgb));
+      paint.image(margin, top, side, side, pixels);
       if (layout.names) drawNames(paint, names, layout, theme, marks);
       if (marks.row !== null) paint.frame(margin, top + marks.row * cell, side, cell, theme.ink, 1.5);
       if (marks.column !== null) paint.frame(margin + marks.column * cell, top, cell, side, theme.ink, 1);

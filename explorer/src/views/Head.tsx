@@ -12,6 +12,7 @@ import {
   mapIn,
   matrixLayout,
   matrixPicture,
+  matrixPixels,
   pixelsOf,
   sentenceOf,
   strongest,
@@ -166,7 +167,11 @@ function Links({ shown, scale, focus, pinned, onPoint }: LinksProps) {
   const [ref, width] = useWidth<HTMLDivElement>(420);
   const [share, setShare] = useState(0.1);
   const map = shown.map!;
-  const layout = linksLayout(map.size, Math.min(560, Math.max(280, width)));
+  const longest = useMemo(
+    () => Math.max(4, ...shown.names.map((name) => [...visible(name, 16)].length)),
+    [shown.names],
+  );
+  const layout = linksLayout(map.size, Math.min(560, Math.max(280, width)), longest);
   const special = useMemo(() => shown.tokens.map(isSpecial), [shown.tokens]);
   const options = { theme, focus, least: scale.most * share, most: scale.most, special, signed: shown.signed };
   const picture = linksPicture(map, shown.names, layout, options);
@@ -288,7 +293,13 @@ function Matrix({ shown, scale, row, cell, onCell }: MatrixProps) {
   const map = shown.map!;
   const layout = matrixLayout(map.size, Math.min(width, 460));
   const marks = { row: cell?.row ?? row, column: cell?.column ?? null };
-  const picture = matrixPicture(map, shown.names, scale, layout, theme, marks);
+  const { buffer, byteOffset, length } = map.values;
+  // A long text has a quarter of a million cells, which stay the same while one points at them.
+  const pixels = useMemo(
+    () => matrixPixels(map, scale, layout),
+    [buffer, byteOffset, length, scale.most, scale.signed, layout.side],
+  );
+  const picture = matrixPicture(pixels, shown.names, layout, theme, marks);
   const onKeyDown = (event: KeyboardEvent) => {
     const next = cellAfter(event.key, cell ?? { row: row ?? 0, column: 0 }, map.size);
     if (event.key === "Escape") onCell(null);
@@ -404,7 +415,8 @@ function MeanMap({ layer, head }: { layer: number; head: number }) {
 
 function filePicture(shown: ShownMap, scale: Scale, theme: Theme) {
   const layout = matrixLayout(shown.map!.size, shown.map!.size * 18 + 120);
-  return matrixPicture(shown.map!, shown.names, scale, layout, theme, { row: null, column: null });
+  const pixels = matrixPixels(shown.map!, scale, layout);
+  return matrixPicture(pixels, shown.names, layout, theme, { row: null, column: null });
 }
 
 /** A line for each pair of tokens. */

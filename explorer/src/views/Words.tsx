@@ -154,7 +154,9 @@ function MethodRow({ method, a, b, rows, editable, impossible, group }: MethodRo
           />
           {method.name.replaceAll("_", " ")}
         </label>
-        <span class="muted">{visible(about, 200)}</span>
+        <span class="muted" title={visible(about, 300)}>
+          {visible(about, 200)}
+        </span>
         {loading ? <Progress what={method.slow ? "slow method" : ""} share={one.progress ?? other.progress} /> : null}
       </h3>
       {error && !impossible ? <p class="muted">{error}</p> : null}
