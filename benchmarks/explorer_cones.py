@@ -2,9 +2,9 @@
 
     python benchmarks/explorer_cones.py [--points 2000 10000] [--seconds 3] [--runs 5]
 
-Needs Node, playwright and Chromium. The page is that of `npm run mock`. The sphere is turned before every frame, and one pixel of each
-frame is read back, so that what the graphics process has to do is waited for. `layers` is the same while the points move from layer to
-layer. The slowest of the runs is printed beside the median.
+Needs Node, playwright and Chromium. The page is that of `npm run mock`. The sphere is turned before every frame, and one pixel of
+each is read back, so that what the graphics process has to do is waited for. `layers` is the same while the points move between
+layers. The slowest of the runs is printed beside the median.
 """
 
 import argparse
