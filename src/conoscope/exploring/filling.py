@@ -1,6 +1,7 @@
 """Filling: what no open result has is found in the background: predictions of the first texts, and measures of fewer."""
 
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from conoscope.common.errors import ConoscopeError
+from conoscope.common.terminal import say
 from conoscope.corpora import Corpus, Example
 from conoscope.exploring.corpus_list import CorpusList
 from conoscope.exploring.opening import Opened, short_path
@@ -117,6 +119,11 @@ class Filling:
             work(number, loaded)
         except ConoscopeError as error:
             self.errors.append(str(error))
+        except Interrupted:
+            raise
+        except Exception as error:
+            say(traceback.format_exc().rstrip(), error=True)
+            self.errors.append(f"something went wrong ({type(error).__name__}); where conoscope runs, it says what")
 
     def _measure(self, number: int, loaded: "LoadedModel") -> None:
         """Measure the first texts in parts, each of which adds to the result so far."""
