@@ -78,6 +78,8 @@ function useKeys(app: AppParts, root: { current: HTMLElement | null }, onHelp: (
       // In a notebook keys belong to its cells, unless the focus is in here.
       const within = root.current?.contains(event.target as Node);
       if (app.host.kind === "notebook" && !within) return;
+      // While the help is open, keys are its own.
+      if (root.current?.querySelector("dialog[open]")) return;
       if (takesKeys(event.target)) {
         if (event.key === "Escape") (event.target as HTMLElement).blur();
         return;

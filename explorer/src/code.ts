@@ -91,7 +91,11 @@ function resultPython(app: App, table: string): string {
 /** The table of a result that holds what a grid shows. */
 function tableOf(app: App, what: string): string {
   const tables = app.hello.results[app.state.result.value]?.tables ?? [];
-  const names: Record<string, string> = { gate: "gates.names", ablation: "ablation.heads", entropy: "attention_entropy" };
+  const names: Record<string, string> = {
+    gate: "gates.names",
+    ablation: "ablation.heads",
+    entropy: "attention_entropy",
+  };
   const wanted = names[what] ?? "sim";
   return tables.includes(wanted) ? wanted : (tables[0] ?? wanted);
 }

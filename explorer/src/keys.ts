@@ -31,10 +31,14 @@ export function act(app: App, key: string): boolean {
   else if (key === "x" && app.host.live) toggleAblated(state, state.layer.value, state.head.value);
   else if (key === "d") state.show.value = SHOWS[(SHOWS.indexOf(showOf(state)) + 1) % SHOWS.length]!;
   else if (key === "u") state.edits.value = {};
-  else if (key === "Escape") {
-    state.token.value = null;
-    state.word.value = null;
-  } else return false;
+  else {
+    // Escape also closes dialogs and leaves full screens, so it is never taken.
+    if (key === "Escape") {
+      state.token.value = null;
+      state.word.value = null;
+    }
+    return false;
+  }
   return true;
 }
 

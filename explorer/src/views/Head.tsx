@@ -187,8 +187,8 @@ function Links({ shown, scale, focus, pinned, onPoint }: LinksProps) {
   return (
     <section class="links" aria-label="Links between tokens">
       <div class="columns" aria-hidden="true">
-        <span>who looks</span>
-        <span>what it looks at</span>
+        <span style={{ width: `${layout.left}px` }}>who looks</span>
+        <span style={{ marginLeft: `${layout.right - layout.left}px` }}>what it looks at</span>
       </div>
       <div class="scroller" ref={ref}>
         <div class="layers">

@@ -16,7 +16,7 @@ import {
   thumbAt,
   valueAt,
 } from "../draw/heads";
-import { looksOf, mapIn } from "../draw/maps";
+import { looksOf, mapIn, strongest } from "../draw/maps";
 import { evenScale, largest, type Scale, signedScale } from "../draw/scale";
 import { percent, shortName, visible } from "../draw/text";
 import { GRID_OPTIONS, type GridOption, gateOf, optionOf } from "../gridOptions";
@@ -438,7 +438,27 @@ function Grid({ option, shape, values, signed, stale, cellOf, textOf }: GridProp
       <p class="muted axes">Rows are layers, columns are heads.</p>
       {option.kind === "gate" ? <GateLegend shape={shape} cellOf={cellOf} /> : null}
       {option.kind === "value" ? <ScaleLegend scale={scale} name={option.name} /> : null}
+      {values ? <Most values={values} shape={shape} textOf={textOf} /> : null}
     </>
+  );
+}
+
+/** The heads with the largest numbers, which a reader most often looks for. */
+function Most({ values, shape, textOf }: { values: Tensor; shape: Shape; textOf: GridProps["textOf"] }) {
+  const { state } = useApp();
+  const heads = strongest(values.values, 4).map(
+    (i) => [Math.floor(i / values.shape[1]!) + 1, (i % values.shape[1]!) + 1] as const,
+  );
+  const known = heads.filter(([layer, head]) => head <= (shape.heads[layer - 1] ?? 0));
+  return (
+    <p class="most">
+      The most:{" "}
+      {known.map(([layer, head]) => (
+        <button key={`${layer}.${head}`} type="button" onClick={() => selectHead(state, layer, head)}>
+          head {layer}.{head}: {textOf(layer, head)}
+        </button>
+      ))}
+    </p>
   );
 }
 
