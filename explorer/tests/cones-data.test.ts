@@ -54,6 +54,11 @@ test("turning the first axis up keeps angles", () => {
   expect(drawnAngle([0, 1, 0], [turned[3]!, turned[4]!, turned[5]!])!).toBeCloseTo(before, 4);
 });
 
+test("vectors with fewer axes than three lie in the axes that there are; those without any are nowhere", () => {
+  const values = Float32Array.from([0.5, 0.25, Number.NaN, Number.NaN, Number.NaN, Number.NaN]);
+  expect([...triples({ shape: [1, 2, 3], values }, 0)]).toEqual([0, 0.5, 0.25, Number.NaN, Number.NaN, Number.NaN]);
+});
+
 test("points of a layer without a sample are not shown", () => {
   expect(cloudOf(cones.arrays, "hidden", 0, false).shown.some(Boolean)).toBe(false);
   expect(cloudOf(cones.arrays, "hidden", 3, false).shown.every(Boolean)).toBe(true);

@@ -54,6 +54,11 @@ describe("the waterfall", () => {
     expect(names).toEqual(["embeddings", "1heads", "2heads", "2forward", "bias", "rest"]);
   });
 
+  test("has no feed-forward steps for a model that has none", () => {
+    const none = waterfall({ ...PARTS, forward: [0, 0] });
+    expect(none.some(({ kind }) => kind === "forward")).toBe(false);
+  });
+
   test.each([0, 1])("of a reply sums to the difference of its logits", (model) => {
     const text = "the soup was not good";
     const { logits, predicted } = answerOf({ model, text, pair: null, edits: {} }, HELLO.models[model]!);
@@ -175,6 +180,8 @@ describe("lines over layers", () => {
     expect(low).toBeLessThan(0.5);
     expect(high).toBe(1);
     expect(domainOf([], [-1, 1])).toEqual([-1, 1]);
+    const flat = domainOf([{ name: "x", colour: "#000000", values: [90, 90.0001] }], [0, 180], 10);
+    expect(flat[1] - flat[0]).toBeCloseTo(10, 3);
   });
 
   test("have names that do not overlap and stay in their frame", () => {

@@ -27,6 +27,8 @@ export function Apart({ places, dark }: { places: Place[]; dark: boolean }) {
       series={series}
       columns={columns}
       format={(value) => degrees(value)}
+      within={[0, 180]}
+      span={10}
       marked={first.row}
       onColumn={(column) => {
         state.coneLayer.value = columns[column] ?? null;
@@ -65,6 +67,8 @@ export function Towards({ texts, dark }: { texts: TextPlace[]; dark: boolean }) 
       series={series}
       columns={columns}
       format={(value) => degrees(value)}
+      within={[0, 180]}
+      span={10}
       marked={row}
       onColumn={(column) => {
         state.coneLayer.value = columns[column] ?? null;

@@ -32,7 +32,7 @@ interface PickedProps {
 }
 
 export function Picked({ point, classes, dark, onStep, onClose }: PickedProps) {
-  const { state, hello } = useApp();
+  const { state, hello, host } = useApp();
   const { reply, stale, error } = useReply<ExampleData>("example", askedFor(point), { lane: "example:cones" });
   const text = !stale && reply ? reply.data : null;
   const right = rightOf(point);
@@ -73,7 +73,7 @@ export function Picked({ point, classes, dark, onStep, onClose }: PickedProps) {
         <>
           <blockquote dir="auto">{visible(text.text, LONGEST)}</blockquote>
           {text.pair === null ? null : <blockquote dir="auto">{visible(text.pair, LONGEST)}</blockquote>}
-          {hello.models.length ? (
+          {hello.models.length && host.live ? (
             <p class="picked-buttons">
               <button type="button" onClick={() => take("a")}>
                 Take as text A

@@ -84,7 +84,8 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
       <table class="angles">
         <caption>
           True angles between the classes, layer {place.layer}, {place.site}
-          {place.title ? `, ${visible(place.title, 40)}` : ""}
+          {place.title ? `, ${visible(place.title, 40)}` : ""}. Cone: {Math.round(100 * quantile)} % of a class are
+          within this angle of its axis.
         </caption>
         <thead>
           <tr>
@@ -94,7 +95,7 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
                 <Dot index={c} dark={dark} /> {visible(name)}
               </th>
             ))}
-            <th scope="col">cone ({Math.round(100 * quantile)} %)</th>
+            <th scope="col">cone</th>
             <th scope="col">n</th>
           </tr>
         </thead>

@@ -63,7 +63,12 @@ export function rowValues(tensor: Tensor | undefined, row: number): Float32Array
 export function triples(tensor: Tensor | undefined, row: number): Float32Array {
   const values = rowValues(tensor, row);
   const out = new Float32Array(values.length);
-  for (let i = 0; i + 2 < values.length; i += 3) out.set([values[i + 2]!, values[i]!, values[i + 1]!], i);
+  for (let i = 0; i + 2 < values.length; i += 3) {
+    const [first, second, third] = [values[i]!, values[i + 1]!, values[i + 2]!];
+    if (!Number.isFinite(first)) out.fill(Number.NaN, i, i + 3);
+    // Vectors that vary in fewer than three directions have fewer axes.
+    else out.set([Number.isFinite(third) ? third : 0, first, Number.isFinite(second) ? second : 0], i);
+  }
   return out;
 }
 

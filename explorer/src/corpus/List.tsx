@@ -2,8 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useApp } from "../context";
 import { visible } from "../draw/text";
-import type { Loadable } from "../store";
-import { asked, type CorpusData, type CorpusRow, type Filter, nameOf, PAGE } from "./asked";
+import { type CorpusRow, nameOf, PAGE } from "./asked";
+import type { Pages } from "./pages";
 import { afterKey, pagesOf, scrollTo, type Window, windowOf } from "./window";
 
 /** The height of a row in pixels, as the style sheet has it. */
@@ -12,23 +12,26 @@ const ROW = 72;
 const PAUSE = 70;
 
 interface ListProps {
-  filter: Filter;
+  pages: Pages;
+  /** Grows when the pages have changed. */
+  version: number;
   total: number;
-  onTotal: (total: number | null, error: string | null) => void;
+  labels: string[];
   onTake: (row: CorpusRow, side: "a" | "b") => void;
   taken: { a: number | null; b: number | null };
 }
 
-export function List({ filter, total, onTotal, onTake, taken }: ListProps) {
+export function List({ pages, total, labels, onTake, taken }: ListProps) {
   const box = useRef<HTMLDivElement>(null);
   const [scrolled, setScrolled] = useState(0);
   const [height, setHeight] = useState(400);
   const [active, setActive] = useState(0);
   const focus = useRef(false);
   const window = windowOf(scrolled, height, ROW, total);
-  const pages = usePages(filter, window);
+  useWanted(pages, window);
 
   useEffect(() => {
+    if (typeof ResizeObserver === "undefined") return;
     const look = new ResizeObserver(() => setHeight(box.current?.clientHeight || 400));
     look.observe(box.current!);
     return () => look.disconnect();
@@ -37,11 +40,7 @@ export function List({ filter, total, onTotal, onTake, taken }: ListProps) {
     box.current!.scrollTop = 0;
     setScrolled(0);
     setActive(0);
-  }, [filter]);
-  const first = pages.get(pagesOf(window, PAGE)[0] ?? 0);
-  const count = first?.status === "done" ? first.reply.data.total : null;
-  const error = first?.status === "error" ? first.error : null;
-  useEffect(() => onTotal(count, error), [count, error]);
+  }, [pages.filter]);
   useEffect(() => {
     if (!focus.current) return;
     focus.current = false;
@@ -69,7 +68,8 @@ export function List({ filter, total, onTotal, onTake, taken }: ListProps) {
             key={index}
             index={index}
             total={total}
-            row={rowAt(pages, index)}
+            row={pages.row(index)}
+            labels={labels}
             inOrder={index === active}
             onTake={onTake}
             onFocus={() => setActive(index)}
@@ -81,51 +81,35 @@ export function List({ filter, total, onTotal, onTake, taken }: ListProps) {
   );
 }
 
-type Pages = Map<number, Loadable<CorpusData>>;
-
-/** The pages of the rows in sight; asked for when scrolling pauses, taken back when they are out of sight. */
-function usePages(filter: Filter, window: Window): Pages {
-  const { store } = useApp();
+/** Asks for the pages of the rows in sight when scrolling pauses, and at once for the first. */
+function useWanted(pages: Pages, window: Window): void {
   const wanted = pagesOf(window, PAGE);
   const numbers = wanted.length ? wanted : [0];
   const key = numbers.join(" ");
-  const [settled, setSettled] = useState({ filter, numbers });
+  const first = useRef<Pages | null>(null);
   useEffect(() => {
-    const timer = setTimeout(() => setSettled({ filter, numbers }), PAUSE);
+    const wait = first.current === pages ? PAUSE : 0;
+    first.current = pages;
+    const timer = setTimeout(() => pages.want(numbers), wait);
     return () => clearTimeout(timer);
-  }, [filter, key]);
-  useEffect(() => {
-    const { filter, numbers } = settled;
-    return () => {
-      for (const number of numbers) store.drop("corpus", asked(filter, number));
-    };
-  }, [settled, store]);
-  for (const number of settled.numbers) {
-    if (settled.filter === filter) store.ask("corpus", asked(filter, number));
-  }
-  return new Map(numbers.map((number) => [number, store.peek<CorpusData>("corpus", asked(filter, number))]));
-}
-
-function rowAt(pages: Pages, index: number): CorpusRow | null {
-  const page = pages.get(Math.floor(index / PAGE));
-  return page?.status === "done" ? (page.reply.data.rows[index % PAGE] ?? null) : null;
+  }, [pages, key]);
 }
 
 interface RowProps {
   index: number;
   total: number;
   row: CorpusRow | null;
+  labels: string[];
   inOrder: boolean;
   onTake: ListProps["onTake"];
   onFocus: () => void;
   taken: ListProps["taken"];
 }
 
-function Row({ index, total, row, inOrder, onTake, onFocus, taken }: RowProps) {
-  const { hello } = useApp();
+function Row({ index, total, row, labels, inOrder, onTake, onFocus, taken }: RowProps) {
+  const { hello, host } = useApp();
   const place = { transform: `translateY(${index * ROW}px)` };
   const order = inOrder ? 0 : -1;
-  const labels = hello.corpus?.labels ?? [];
   if (!row) {
     return (
       <li style={place} class="waiting" aria-setsize={total} aria-posinset={index + 1}>
@@ -143,7 +127,7 @@ function Row({ index, total, row, inOrder, onTake, onFocus, taken }: RowProps) {
     );
   }
   const wrong = row.label !== null && row.predicted !== null && row.label !== row.predicted;
-  const live = hello.models.length > 0;
+  const live = hello.models.length > 0 && host.live;
   return (
     <li
       style={place}

@@ -16,6 +16,10 @@ export interface CorpusRow {
 export interface CorpusData {
   total: number;
   rows: CorpusRow[];
+  /** The names of the classes that `label` and `predicted` number. */
+  labels?: string[];
+  /** What is still read or computed in the background, so that the same page has more later. */
+  filling?: { doing: string; done: number; of: number | null } | null;
 }
 
 export interface Filter {
@@ -31,7 +35,7 @@ export const EVERYTHING: Filter = { query: "", label: null, predicted: null, err
 export const PAGE = 200;
 
 /** The parameters of one page; what takes nothing away is left out, so that the first page is the one that a page on disk has. */
-export function asked({ query, label, predicted, errors, sort }: Filter, page: number) {
+export function asked({ query, label, predicted, errors, sort }: Filter, page: number, model = 0) {
   const filter = {
     ...(label === null ? {} : { label }),
     ...(predicted === null ? {} : { predicted }),
@@ -42,6 +46,7 @@ export function asked({ query, label, predicted, errors, sort }: Filter, page: n
     ...(words ? { query: words } : {}),
     ...(Object.keys(filter).length ? { filter } : {}),
     ...(sort === "order" ? {} : { sort }),
+    ...(model ? { model } : {}),
     offset: page * PAGE,
     limit: PAGE,
   };

@@ -1,9 +1,10 @@
 /** The list of the corpus: search, filters, order; a row becomes text A or B. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { setPair, setText } from "../actions";
 import { useApp } from "../context";
 import { type CorpusRow, EVERYTHING, type Filter, narrows, SORTS, type Sort } from "../corpus/asked";
 import { List } from "../corpus/List";
+import { Pages } from "../corpus/pages";
 import { visible } from "../draw/text";
 import { Cancelled } from "../protocol";
 
@@ -26,34 +27,36 @@ export function CorpusPanel() {
 }
 
 function CorpusList({ corpus }: { corpus: { name: string; size: number; labels: string[] } }) {
+  const { host, hello, state } = useApp();
   const [filter, setFilter] = useState<Filter>(EVERYTHING);
-  const [found, setFound] = useState<{ total: number; known: boolean }>({ total: corpus.size, known: false });
-  const [error, setError] = useState<string | null>(null);
+  const { pages, version } = usePages(filter, state.model.value);
   const { take, taken, failed } = useTaking();
-  const change = (part: Partial<Filter>) => {
-    setFilter({ ...filter, ...part });
-    setFound({ total: found.total, known: false });
-  };
-  const several = found.total.toLocaleString("en");
+  const known = useRef({ total: corpus.size, labels: corpus.labels });
+  if (pages.total !== null) known.current = { total: pages.total, labels: pages.labels ?? corpus.labels };
+  const { total, labels } = known.current;
+  const change = (part: Partial<Filter>) => setFilter({ ...filter, ...part });
   return (
     <section class="corpus" aria-label="Corpus">
       <h2>
         <bdi>{visible(corpus.name, 40)}</bdi>
       </h2>
-      <Search onQuery={(query) => query !== filter.query && change({ query })} />
-      <Filters filter={filter} labels={corpus.labels} onChange={change} />
+      {/* A page on disk has one page of its corpus: there is nothing to search. */}
+      {host.live ? (
+        <>
+          <Search onQuery={(query) => query !== filter.query && change({ query })} />
+          <Filters filter={filter} labels={labels} onChange={change} />
+        </>
+      ) : null}
       <p class="muted" role="status">
-        {error ?? (found.known ? `${several} ${narrows(filter) ? "found" : "texts"}` : "Searching …")}
-        {hint(found.known && found.total > 0)}
+        {pages.error ?? (pages.total === null ? "Searching …" : foundLine(pages, filter, corpus.size))}
+        {pages.total && hello.models.length && host.live ? " A row becomes text A, its button B text B." : ""}
       </p>
       {failed ? <p class="failure">{failed}</p> : null}
       <List
-        filter={filter}
-        total={error ? 0 : found.total}
-        onTotal={(total, line) => {
-          setError(line);
-          if (total !== null) setFound({ total, known: true });
-        }}
+        pages={pages}
+        version={version}
+        total={pages.error ? 0 : total}
+        labels={labels}
         onTake={take}
         taken={taken}
       />
@@ -61,8 +64,24 @@ function CorpusList({ corpus }: { corpus: { name: string; size: number; labels: 
   );
 }
 
-function hint(some: boolean): string {
-  return some ? ". A row becomes text A, its button B text B." : "";
+/** How many texts there are, and what is still being found out about them. */
+function foundLine({ total, filling }: Pages, filter: Filter, size: number): string {
+  const several = (total ?? 0).toLocaleString("en");
+  const count = narrows(filter) ? `${several} found` : `${several} texts`;
+  const part = !narrows(filter) && !filling && (total ?? 0) < size ? ` of ${size.toLocaleString("en")}` : "";
+  return `${count}${part}${filling ? `; still ${visible(filling.doing, 80)}` : ""}.`;
+}
+
+/** The pages of a filter; another filter or model is other pages. */
+function usePages(filter: Filter, model: number): { pages: Pages; version: number } {
+  const { host } = useApp();
+  const [version, setVersion] = useState(0);
+  const pages = useMemo(
+    () => new Pages(host, filter, model, () => setVersion((before) => before + 1)),
+    [host, filter, model],
+  );
+  useEffect(() => () => pages.end(), [pages]);
+  return { pages, version };
 }
 
 function Search({ onQuery }: { onQuery: (query: string) => void }) {
@@ -155,7 +174,7 @@ function useTaking() {
     }
   };
   const take = (row: CorpusRow, side: "a" | "b") => {
-    if (!hello.models.length) return;
+    if (!hello.models.length || !host.live) return;
     host.request<Example>("example", { number: row.number }, { lane: "example:corpus" }).then(
       ({ data }) => {
         put(side, data);

@@ -10,6 +10,8 @@ export interface LinesProps {
   columns: number[];
   format: (value: number) => string;
   within?: Domain;
+  /** Values nearer to each other than this are drawn near each other. */
+  span?: number;
   /** The column that is marked. */
   marked?: number;
   onColumn?: (column: number) => void;
@@ -19,10 +21,10 @@ export interface LinesProps {
 
 const FRAME: Frame = { width: 480, height: 190, left: 48, right: 104, top: 12, bottom: 30 };
 
-export function Lines({ title, series, columns, format, within, marked, onColumn, level }: LinesProps) {
+export function Lines({ title, series, columns, format, within, span, marked, onColumn, level }: LinesProps) {
   const [box, width] = useWidth<HTMLElement>(FRAME.width);
   const frame = { ...FRAME, width };
-  const domain = domainOf(series, within);
+  const domain = domainOf(series, within, span);
   const ends = series.map(({ values }) => lastOf(values));
   const heights = spread(
     ends.map((value) => down(frame, value ?? domain[0], domain)),

@@ -18,12 +18,12 @@ export interface Frame {
 
 export type Domain = readonly [number, number];
 
-/** The domain of all finite values, or the given one where it is wider. */
-export function domainOf(series: Series[], within?: Domain): Domain {
+/** The domain of all finite values with some room, at least `span` wide so that rounding is not blown up, within bounds. */
+export function domainOf(series: Series[], within?: Domain, span = 0): Domain {
   const known = series.flatMap(({ values }) => values.filter((value): value is number => finite(value)));
   if (!known.length) return within ?? [0, 1];
   const [low, high] = [Math.min(...known), Math.max(...known)];
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
+  const room = Math.max((high - low || Math.abs(high) || 1) * 0.08, (span - (high - low)) / 2);
   const [least, most] = within ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
   return [Math.max(least, low - room), Math.min(most, high + room)];
 }

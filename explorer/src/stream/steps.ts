@@ -74,10 +74,12 @@ export function waterfall(parts: Parts): Step[] {
   };
   add("embeddings", null, parts.embeddings);
   const layers = Math.max(parts.heads.length, parts.forward.length);
+  // A model without feed-forward parts has exactly nothing of them.
+  const forward = parts.forward.some((value) => Number.isFinite(value) && value !== 0);
   for (let l = 0; l < layers; l++) {
     const heads = (parts.heads[l] ?? []).filter(Number.isFinite);
     if (heads.length) add("heads", l + 1, sum(heads));
-    if (Number.isFinite(parts.forward[l] ?? Number.NaN)) add("forward", l + 1, parts.forward[l]!);
+    if (forward && Number.isFinite(parts.forward[l] ?? Number.NaN)) add("forward", l + 1, parts.forward[l]!);
   }
   add("bias", null, parts.bias);
   add("rest", null, parts.rest);

@@ -165,7 +165,8 @@ function Towards({ reply, other, dark }: { reply: StreamReply; other?: StreamRep
       title="Cosine of the classified vector with each class's direction, by layer (0: embeddings)"
       series={series}
       columns={columns}
-      format={(value) => value.toFixed(2)}
+      format={(value) => value.toFixed(2).replace("-", "−")}
+      span={0.1}
       within={[-1, 1]}
       level={0}
       marked={Math.min(state.layer.value, columns.length - 1)}
