@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,31 @@ def test_the_command_serves_a_page_that_can_be_asked_and_ctrl_c_ends_it(
     assert process.returncode == 0
     assert out == ""
     assert "Traceback" not in err
+
+
+@needs_page
+def test_the_page_obeys_its_policy_and_takes_the_token_out_of_its_address(
+    started: tuple[subprocess.Popen[str], str], browser: Browser
+) -> None:
+    address = started[1].removeprefix("explore: ").strip()
+    context = browser.new_context(reduced_motion="reduce")
+    first, told = context.new_page(), []
+    first.on("console", lambda message: told.append(message.text))
+    first.on("pageerror", lambda error: told.append(str(error)))
+    first.goto(address)
+    expect(first.get_by_role("tab").first).to_be_visible(timeout=30_000)
+    assert "token" not in first.url
+    assert first.evaluate("document.cookie") == ""
+    second = context.new_page()
+    second.goto(first.url)
+    expect(second.get_by_role("tab").first).to_be_visible()
+    second.reload()
+    expect(second.get_by_role("tab").first).to_be_visible()
+    assert told == []
+    other = browser.new_context().new_page()
+    assert (found := other.goto(first.url)) is not None
+    assert found.status == 403
+    context.close()
 
 
 @needs_page
@@ -347,7 +373,19 @@ def test_the_page_of_a_verb_is_that_of_the_texts_on_screen(asking: hosts.Asking)
 
 @needs_page
 def test_an_export_opens_from_disk_without_network_and_draws(browser: Browser, model: Path, tmp_path: Path) -> None:
-    path = hosts.write_page(hosts.opened([str(model)], words=[HOSTILE, "the soup was good"]), tmp_path / "page.html")
+    named = tmp_path / "<b onclick=alert(1)>model"
+    shutil.copytree(model, named)
+    config = json.loads((named / "config.json").read_text(encoding="utf-8"))
+    config |= {"id2label": {"0": HOSTILE, "1": "</textarea><svg onload=alert(1)>"}}
+    config["label2id"] = {label: int(number) for number, label in config["id2label"].items()}
+    (named / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    texts = [
+        cs.Example(f"{HOSTILE} {number}", config["id2label"][str(number % 2)], id=f"{HOSTILE}{number}") for number in range(12)
+    ]
+    corpus = cs.Corpus.of(texts, HOSTILE)
+    result = cs.measure(str(named), corpus, ["class_cones", "sim", "gates", "attention_entropy"])
+    asking = hosts.opened([result], corpus, words=[HOSTILE, "the soup was good"])
+    path = hosts.write_page(asking, tmp_path / "page.html")
     context = browser.new_context(offline=True, reduced_motion="reduce")
     shown, told = context.new_page(), []
     shown.on("request", lambda request: told.append(request.url) if request.url != path.as_uri() else None)
@@ -362,7 +400,8 @@ def test_an_export_opens_from_disk_without_network_and_draws(browser: Browser, m
         shown.wait_for_timeout(200)
         assert shown.locator("#explorer").inner_text().strip()
         assert shown.locator("#explorer img[onerror], #explorer script").count() == 0
-    assert [one for one in told if not one.startswith(("data:", "blob:"))] == []
+    # What a driver without a graphics card says of its speed is no error.
+    assert [one for one in told if not one.startswith(("data:", "blob:")) and "GL Driver Message" not in one] == []
     context.close()
 
 

@@ -119,6 +119,7 @@ def serve_page(asking: Asking, port: int = 0, browse: Callable[[str], object] | 
     def ready(address: str) -> None:
         doing("")
         say(f"explore: {address}")
+        sys.stdout.flush()  # who reads it through a pipe waits for it
         say("Ctrl-C ends it; the address holds a token: who has it sees your texts", error=True)
         if browse is not None:
             browse(address)
