@@ -1,5 +1,5 @@
 /** What is on the screen, as Python and as a command that compute it again. */
-import { type App, inputOf } from "./context";
+import { type App, inputOf, resultOf } from "./context";
 import { optionOf } from "./gridOptions";
 import type { Input } from "./protocol";
 
@@ -57,9 +57,12 @@ function sourceOf(app: App, model: number): string {
   return info?.source || info?.name || "MODEL";
 }
 
-function resultSource(app: App): string {
-  const result = app.hello.results[app.state.result.value];
-  return result?.source || result?.name || "OUT";
+/** Python that has the result which is shown: loaded from its folder, or measured again where it has none. */
+function resultCode(app: App): string {
+  const result = app.hello.results[resultOf(app, "a") ?? app.state.result.value];
+  if (!result || result.source || result.model === null)
+    return `cs.Result.load(${pythonText(result?.source || "OUT")})`;
+  return `cs.measure(${pythonText(sourceOf(app, result.model))}, ${pythonText(result.corpus)}, limit=1000)`;
 }
 
 /** Python that computes what the view shows; it runs as it is. */
@@ -85,7 +88,7 @@ export function pythonOf(app: App): string {
 }
 
 function resultPython(app: App, table: string): string {
-  return `import conoscope as cs\n\nresult = cs.Result.load(${pythonText(resultSource(app))})\nprint(result[${pythonText(table)}])\n`;
+  return `import conoscope as cs\n\nresult = ${resultCode(app)}\nprint(result[${pythonText(table)}])\n`;
 }
 
 /** The table of a result that holds what a grid shows. */

@@ -48,7 +48,7 @@ export const HELLO: Hello = {
     { name: "integrated_gradients", slow: true, about: "Gradients summed from an empty text to this one." },
     { name: "flow", slow: true, about: "The most that can flow through all layers." },
   ],
-  results: [{ name: "out", model: 0, corpus: "bistro:test", tables: ["sim", "gates", "gates.names"] }],
+  results: [{ name: "out", source: "out", model: 0, corpus: "bistro:test", tables: ["sim", "gates", "gates.names"] }],
   corpus: { name: "bistro:test", size: 1000, labels: ["negative", "positive"] },
   limits: { characters: 20_000, tokens: 512 },
   texts: ["the soup was not good but the waiter smiled", "a bland soup and a cold room"],

@@ -61,6 +61,12 @@ describe("code of a view", () => {
     expect(commandOf(appWith("--help me", "words"))).toContain("--words='--help me'");
   });
 
+  test("a result that lies in no folder is measured again", () => {
+    const app = appWith("the soup", "cones");
+    app.hello = { ...HELLO, results: [{ ...HELLO.results[0]!, source: "" }] };
+    expect(pythonOf(app)).toContain('result = cs.measure("bistro-small", "bistro:test", limit=1000)');
+  });
+
   test("numbers over a corpus come from the result", () => {
     const app = appWith("the soup", "heads");
     app.state.grid.value = "corpus_gate";

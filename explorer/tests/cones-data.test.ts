@@ -219,7 +219,7 @@ describe("the results of A and B", () => {
 
 test("the saved table has each pair of classes once, each cone, and each text and class", () => {
   const drawn = conesOf(cones.arrays, "hidden", 4, 3);
-  const at = { name: "out", title: "", cones, site: "hidden", row: 4, layer: 4, drawn };
+  const at = { name: "out", side: "", cones, site: "hidden", row: 4, layer: 4, drawn };
   const lines = anglesCsv([at], [{ name: "=Text", place, tokens: [], at }])
     .trim()
     .split("\r\n");

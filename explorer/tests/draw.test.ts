@@ -5,7 +5,7 @@ import { curvePicture, deletionLines, placeOf } from "../src/draw/curve";
 import { mapMinus, minus, tensorMinus, whyNot, whyNotHeads } from "../src/draw/difference";
 import { gatesOf, kindsIn, THRESHOLDS } from "../src/draw/gates";
 import { cornerOf, gridLayout, shortFigure, thumbAt, valueAt } from "../src/draw/heads";
-import { DENSE, linksLayout, linksPicture, MOST, rowAt } from "../src/draw/links";
+import { DENSE, linksLayout, linksPicture, linksShown, MOST, rowAt } from "../src/draw/links";
 import {
   cellAt,
   linksOf,
@@ -150,9 +150,14 @@ describe("maps", () => {
     paint.link = () => {
       drawn += 1;
     };
-    const options = { theme: LIGHT, focus: null, least: 0, most: 1, special: [], signed: false };
-    linksPicture(map, [], linksLayout(512, 400), options).draw(paint);
+    const options = { theme: LIGHT, focus: null, most: 1, special: [], signed: false };
+    const layout = linksLayout(512, 400);
+    const links = linksShown(map, 0);
+    linksPicture(map, links, [], layout, options).draw(paint);
     expect([map.size > DENSE, drawn]).toEqual([true, MOST]);
+    const whole = drawn;
+    linksPicture(map, links, [], layout, options, { top: 3000, height: 600 }).draw(paint);
+    expect(drawn - whole).toBeLessThan(whole);
   });
 
   test("what a head looks at is a share of all its weight", () => {

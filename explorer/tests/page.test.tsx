@@ -3,8 +3,9 @@ import { HELLO, MockHost } from "../src/mock";
 import { mount } from "../src/mount";
 import { tabAfter } from "../src/panels/Tabs";
 import type { Hello } from "../src/protocol";
-import { cellAfter, rowAfter } from "../src/views/Head";
-import { headAfter } from "../src/views/Heads";
+import { rowAfter } from "../src/views/HeadLinks";
+import { cellAfter } from "../src/views/HeadMatrix";
+import { headAfter } from "../src/views/HeadsGrid";
 import { stepAt } from "../src/views/Words";
 
 let unmount = () => {};

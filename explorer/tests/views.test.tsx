@@ -48,7 +48,9 @@ describe("the cones", () => {
     const root = await at("tab=cones&text=warm bread&coneLayer=4&resultB=1&show=diff");
     await vi.waitFor(() => expect(textOf(root, ".beside")).toContain("closer in B"));
     expect(root.querySelectorAll(".sphere-box")).toHaveLength(2);
-    expect(textOf(root, ".beside")).toMatch(/On average the classes are \d+\.\d° closer in B/);
+    expect(textOf(root, ".beside")).toMatch(
+      /is 70\.8° in A and \d+\.\d° in B, on average: they are \d+\.\d° closer in B/,
+    );
   });
 
   test("say what to do where nothing was measured", async () => {

@@ -65,6 +65,8 @@ export function gridPicture(
         }
       }
       for (const [layer, head] of marks.ablated) drawCross(paint, layout, cornerOf(layout, layer, head), theme);
+      // On the screen the selected head is marked by its button.
+      if (marks.layer < 1) return;
       const [x, y] = cornerOf(layout, marks.layer, marks.head);
       paint.frame(x - 1.5, y - 1.5, layout.cell + 3, layout.cell + 3, theme.ink, 2.5);
     },

@@ -44,43 +44,66 @@ export interface Focus {
   side: "from" | "to";
 }
 
-/** The weakest link that is drawn: a share of the strongest, so that a map of any head shows something. */
-export function leastOf(most: number, share: number): number {
-  return most * share;
-}
-
 export interface LinksOptions {
   theme: Theme;
   focus: Focus | null;
-  least: number;
   most: number;
   special: readonly boolean[];
   signed: boolean;
 }
 
+/** The part of the rows that is to be seen: a long text is higher than any window, and than what canvases may be. */
+export interface Part {
+  top: number;
+  height: number;
+}
+
+/** The links of a map that are drawn: all of a short text, of a long one the strongest. */
+export function linksShown(map: SquareMap, least: number): Link[] {
+  return linksOf(map, least, map.size > DENSE ? MOST : map.size * map.size);
+}
+
 /** The picture of a map's links; with a focus, those of its token stand out and have their numbers. */
 export function linksPicture(
   map: SquareMap,
+  links: readonly Link[],
   names: readonly string[],
   layout: LinksLayout,
   options: LinksOptions,
+  part: Part = { top: 0, height: layout.height },
 ): Picture {
-  const links = linksOf(map, options.least, map.size > DENSE ? MOST : map.size * map.size);
+  const moved = { ...layout, start: 4 - part.top, end: part.height };
+  const seen = (row: number) => {
+    const y = middleOf(moved, row);
+    return y > -layout.row && y < part.height + layout.row;
+  };
   return {
     width: layout.width,
-    height: layout.height,
+    height: part.height,
     draw: (paint) => {
-      for (const link of links) drawLink(paint, link, layout, options);
-      if (options.focus) drawFocus(paint, map, layout, options, options.focus);
+      for (const link of links) if (crosses(link, moved)) drawLink(paint, link, moved, options);
+      if (options.focus) drawFocus(paint, map, moved, options, options.focus);
       names.forEach((name, i) => {
-        drawName(paint, name, i, layout, options);
+        if (seen(i)) drawName(paint, name, i, moved, options);
       });
     },
   };
 }
 
-function middleOf(layout: LinksLayout, row: number): number {
-  return 4 + (row + 0.5) * layout.row;
+/** A layout as it is drawn: its first row may lie above the part that is seen. */
+interface Placed extends LinksLayout {
+  start: number;
+  end: number;
+}
+
+function middleOf(layout: Placed, row: number): number {
+  return layout.start + (row + 0.5) * layout.row;
+}
+
+/** Whether any of a link lies in the part that is seen. */
+function crosses({ from, to }: Link, layout: Placed): boolean {
+  const [y0, y1] = [middleOf(layout, from), middleOf(layout, to)];
+  return Math.max(y0, y1) > 0 && Math.min(y0, y1) < layout.end;
 }
 
 function belongs(link: Link, focus: Focus): boolean {
@@ -93,7 +116,7 @@ function colourOf(value: number, { theme, signed }: LinksOptions): string {
   return theme.dark ? PALETTE[5] : PALETTE[0];
 }
 
-function drawLink(paint: Paint, link: Link, layout: LinksLayout, options: LinksOptions): void {
+function drawLink(paint: Paint, link: Link, layout: Placed, options: LinksOptions): void {
   const { focus, most } = options;
   const share = most > 0 ? Math.abs(link.value) / most : 0;
   // With a focus the others stay as a faint ground.
@@ -103,7 +126,7 @@ function drawLink(paint: Paint, link: Link, layout: LinksLayout, options: LinksO
   paint.link(layout.left, y0, layout.right, y1, colourOf(link.value, options), 0.75 + 2.75 * share, alpha);
 }
 
-function drawFocus(paint: Paint, map: SquareMap, layout: LinksLayout, options: LinksOptions, focus: Focus): void {
+function drawFocus(paint: Paint, map: SquareMap, layout: Placed, options: LinksOptions, focus: Focus): void {
   const { theme, most } = options;
   for (let i = 0; i < map.size; i++) {
     const [from, to] = focus.side === "from" ? [focus.row, i] : [i, focus.row];
@@ -112,8 +135,10 @@ function drawFocus(paint: Paint, map: SquareMap, layout: LinksLayout, options: L
     const share = most > 0 ? Math.abs(value) / most : 0;
     const [y0, y1] = [middleOf(layout, from), middleOf(layout, to)];
     const colour = colourOf(value, options);
-    if (share > 0.004) paint.link(layout.left, y0, layout.right, y1, colour, 0.75 + 3.5 * share, 0.15 + 0.8 * share);
-    drawBar(paint, value, share, middleOf(layout, i), layout, colour, theme);
+    if (share > 0.004 && crosses({ from, to, value }, layout))
+      paint.link(layout.left, y0, layout.right, y1, colour, 0.75 + 3.5 * share, 0.15 + 0.8 * share);
+    const y = middleOf(layout, i);
+    if (y > -layout.row && y < layout.end + layout.row) drawBar(paint, value, share, y, layout, colour, theme);
   }
 }
 
@@ -122,7 +147,7 @@ function drawBar(
   value: number,
   share: number,
   y: number,
-  layout: LinksLayout,
+  layout: Placed,
   colour: string,
   theme: Theme,
 ): void {
@@ -136,7 +161,7 @@ function drawBar(
   });
 }
 
-function drawName(paint: Paint, name: string, i: number, layout: LinksLayout, options: LinksOptions): void {
+function drawName(paint: Paint, name: string, i: number, layout: Placed, options: LinksOptions): void {
   const { theme, focus, special } = options;
   const y = middleOf(layout, i);
   const size = Math.min(13, layout.row - 3);

@@ -70,7 +70,7 @@ function TextBox({ side }: { side: Side }) {
         value={text.value ?? ""}
         onChange={side === "a" ? (value) => setText(state, value) : setOther}
       />
-      {pairs ? (
+      {pairs && (app.host.live || pair.value !== null) ? (
         <Typed
           label="Second text, for pairs"
           rows={1}

@@ -1,7 +1,7 @@
 /** Small parts that all views use. */
 import type { CanvasHTMLAttributes, ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
-import type { Shown } from "../context";
+import { type Shown, useApp } from "../context";
 import { CanvasPaint, type Picture } from "../draw/paint";
 import { type Scale, stopsOf } from "../draw/scale";
 import { figure } from "../draw/text";
@@ -94,7 +94,7 @@ export function Drawn({ picture, label, ...rest }: CanvasProps) {
   const ref = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     if (ref.current) drawOn(ref.current, picture);
-  });
+  }, [picture]);
   return <canvas ref={ref} role="img" aria-label={label} {...rest} />;
 }
 
@@ -144,10 +144,11 @@ export function Waiting<D>({ shown, what, empty }: { shown: Shown<D>; what: stri
 }
 
 export function Failure({ line, retry }: { line: string; retry?: () => void }) {
+  const { host } = useApp();
   return (
     <p class="failure" role="alert">
       {line}{" "}
-      {retry ? (
+      {retry && host.live ? (
         <button type="button" onClick={retry}>
           Try again
         </button>

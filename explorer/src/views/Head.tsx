@@ -1,13 +1,11 @@
 /** The view of one head: what each token looks at, as links and as a matrix, beside the mean over the corpus. */
 import { useMemo, useState } from "preact/hooks";
 import { selectHead } from "../actions";
-import { modelOf, resultOf, showOf, useApp, useExport, useReply, useTheme, useWidth } from "../context";
+import { modelOf, resultOf, showOf, useApp, useExport, useReply, useTheme } from "../context";
 import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
-import { DENSE, type Focus, linksLayout, linksPicture, MOST, rowAt } from "../draw/links";
+import type { Focus } from "../draw/links";
 import {
-  cellAt,
-  isSpecial,
   looksOf,
   mapIn,
   matrixLayout,
@@ -22,6 +20,8 @@ import { figure, percent, visible } from "../draw/text";
 import { Drawn, Failure, ScaleLegend, Segments, Stepper, Waiting } from "../panels/parts";
 import type { MapKind, MeanMapData } from "../protocol";
 import { type ShownMap, useShownMap, useSides } from "../sides";
+import { Links } from "./HeadLinks";
+import { Matrix } from "./HeadMatrix";
 
 export const MAP_NAMES: Record<MapKind, { name: string; about: string }> = {
   weights: {
@@ -117,8 +117,12 @@ function Maps({ shown, kind, layer, head }: MapsProps) {
   const [cell, setCell] = useState<{ row: number; column: number } | null>(null);
   const pinned = state.token.value !== null && state.token.value < map.size ? state.token.value : null;
   const focus: Focus | null = pointed ?? (pinned === null ? null : { row: pinned, side: "from" });
-  const scale = scaleFor(map.values, signed, true);
-  const looks = signed || kind === "norms" ? null : sentenceOf(looksOf(map, tokens));
+  const { buffer, byteOffset, length } = map.values;
+  const scale = useMemo(() => scaleFor(map.values, signed, true), [buffer, byteOffset, length, signed]);
+  const looks = useMemo(
+    () => (signed || kind === "norms" ? null : sentenceOf(looksOf(map, tokens))),
+    [buffer, byteOffset, length, signed, kind, tokens],
+  );
   useExport({
     name: `head-${layer}.${head}-${kind}`,
     picture: (theme) => filePicture(shown, scale, theme),
@@ -151,192 +155,6 @@ function Maps({ shown, kind, layer, head }: MapsProps) {
       <span class="unseen">{names.length} tokens</span>
     </>
   );
-}
-
-interface LinksProps {
-  shown: ShownMap;
-  scale: Scale;
-  focus: Focus | null;
-  pinned: number | null;
-  onPoint: (focus: Focus | null) => void;
-}
-
-function Links({ shown, scale, focus, pinned, onPoint }: LinksProps) {
-  const { state } = useApp();
-  const theme = useTheme();
-  const [ref, width] = useWidth<HTMLDivElement>(420);
-  const [share, setShare] = useState(0.1);
-  const map = shown.map!;
-  const longest = useMemo(
-    () => Math.max(4, ...shown.names.map((name) => [...visible(name, 16)].length)),
-    [shown.names],
-  );
-  const layout = linksLayout(map.size, Math.min(560, Math.max(280, width)), longest);
-  const special = useMemo(() => shown.tokens.map(isSpecial), [shown.tokens]);
-  const options = { theme, focus, least: scale.most * share, most: scale.most, special, signed: shown.signed };
-  const picture = linksPicture(map, shown.names, layout, options);
-  const pointed = (event: { offsetX: number; offsetY: number }): Focus | null => {
-    const row = rowAt(layout, event.offsetY, map.size);
-    if (row === null) return null;
-    return { row, side: event.offsetX > (layout.left + layout.right) / 2 ? "to" : "from" };
-  };
-  const pin = (row: number) => {
-    state.token.value = state.token.value === row ? null : row;
-    state.word.value = shown.tokens[row]?.word ?? state.word.value;
-  };
-  return (
-    <section class="links" aria-label="Links between tokens">
-      <div class="columns" aria-hidden="true">
-        <span style={{ width: `${layout.left}px` }}>who looks</span>
-        <span style={{ marginLeft: `${layout.right - layout.left}px` }}>what it looks at</span>
-      </div>
-      <div class="scroller" ref={ref}>
-        <div class="layers">
-          <Drawn
-            picture={picture}
-            label={`Links of ${map.size} tokens; the buttons before it name each`}
-            onPointerMove={(event: PointerEvent) => onPoint(pointed(event))}
-            onPointerLeave={() => onPoint(null)}
-            onClick={(event: MouseEvent) => {
-              const at = pointed(event);
-              if (at) pin(at.row);
-            }}
-          />
-          <RowButtons shown={shown} layout={layout} pinned={pinned} onPoint={onPoint} onPin={pin} />
-        </div>
-      </div>
-      <label class="slider">
-        <span>Hide links below {percent(share)} of the strongest</span>
-        <input
-          type="range"
-          min={0}
-          max={0.6}
-          step={0.02}
-          value={share}
-          onInput={(event) => setShare(Number(event.currentTarget.value))}
-        />
-      </label>
-      {map.size > DENSE ? (
-        <p class="muted">
-          A long text: at most the {MOST.toLocaleString("en")} strongest links are drawn. Point at a token for all of
-          its own.
-        </p>
-      ) : null}
-    </section>
-  );
-}
-
-interface RowButtonsProps {
-  shown: ShownMap;
-  layout: { row: number; left: number };
-  pinned: number | null;
-  onPoint: (focus: Focus | null) => void;
-  onPin: (row: number) => void;
-}
-
-/** Buttons over the names of the left column, for the keyboard and for who hears the page. */
-function RowButtons({ shown, layout, pinned, onPoint, onPin }: RowButtonsProps) {
-  const [at, setAt] = useState(0);
-  const map = shown.map!;
-  const current = Math.min(at, map.size - 1);
-  const move = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
-    const next = rowAfter(event.key, current, map.size);
-    if (next === null) return;
-    event.preventDefault();
-    setAt(next);
-    event.currentTarget.querySelectorAll<HTMLElement>("button")[next]?.focus();
-  };
-  return (
-    <div class="rows" role="group" aria-label="Tokens that look; arrow keys move" onKeyDown={move}>
-      {shown.names.slice(0, map.size).map((name, i) => (
-        <button
-          key={i}
-          type="button"
-          tabIndex={i === current ? 0 : -1}
-          aria-pressed={pinned === i}
-          aria-label={`${visible(name, 40)}, token ${i + 1}`}
-          style={{ height: `${layout.row}px`, width: `${layout.left}px` }}
-          onFocus={() => {
-            setAt(i);
-            onPoint({ row: i, side: "from" });
-          }}
-          onBlur={() => onPoint(null)}
-          onPointerEnter={() => onPoint({ row: i, side: "from" })}
-          onPointerLeave={() => onPoint(null)}
-          onClick={() => onPin(i)}
-        />
-      ))}
-    </div>
-  );
-}
-
-/** The next row for a key of the keyboard; null for other keys. */
-export function rowAfter(key: string, row: number, size: number): number | null {
-  const to = { ArrowDown: row + 1, ArrowUp: row - 1, Home: 0, End: size - 1, PageDown: row + 10, PageUp: row - 10 }[
-    key
-  ];
-  return to === undefined ? null : Math.max(0, Math.min(size - 1, to));
-}
-
-interface MatrixProps {
-  shown: ShownMap;
-  scale: Scale;
-  row: number | null;
-  cell: { row: number; column: number } | null;
-  onCell: (cell: { row: number; column: number } | null) => void;
-}
-
-function Matrix({ shown, scale, row, cell, onCell }: MatrixProps) {
-  const theme = useTheme();
-  const { state } = useApp();
-  const [ref, width] = useWidth<HTMLElement>(340);
-  const map = shown.map!;
-  const layout = matrixLayout(map.size, Math.min(width, 460));
-  const marks = { row: cell?.row ?? row, column: cell?.column ?? null };
-  const { buffer, byteOffset, length } = map.values;
-  // A long text has a quarter of a million cells, which stay the same while one points at them.
-  const pixels = useMemo(
-    () => matrixPixels(map, scale, layout),
-    [buffer, byteOffset, length, scale.most, scale.signed, layout.side],
-  );
-  const picture = matrixPicture(pixels, shown.names, layout, theme, marks);
-  const onKeyDown = (event: KeyboardEvent) => {
-    const next = cellAfter(event.key, cell ?? { row: row ?? 0, column: 0 }, map.size);
-    if (event.key === "Escape") onCell(null);
-    if (!next) return;
-    event.preventDefault();
-    onCell(next);
-  };
-  return (
-    <figure class="matrix" ref={ref}>
-      <Drawn
-        picture={picture}
-        label={`The map as a matrix of ${map.size} rows that look and ${map.size} columns that are looked at; arrow keys read its cells`}
-        tabIndex={0}
-        onKeyDown={onKeyDown}
-        onPointerMove={(event: PointerEvent) => onCell(cellAt(layout, event.offsetX, event.offsetY))}
-        onPointerLeave={() => onCell(null)}
-        onBlur={() => onCell(null)}
-        onClick={(event: MouseEvent) => {
-          const at = cellAt(layout, event.offsetX, event.offsetY);
-          if (at) state.token.value = state.token.value === at.row ? null : at.row;
-        }}
-      />
-    </figure>
-  );
-}
-
-/** The cell that an arrow key goes to; null for other keys. */
-export function cellAfter(key: string, { row, column }: { row: number; column: number }, size: number) {
-  const steps: Record<string, [number, number]> = {
-    ArrowDown: [1, 0],
-    ArrowUp: [-1, 0],
-    ArrowRight: [0, 1],
-    ArrowLeft: [0, -1],
-  };
-  const step = steps[key];
-  const inside = (place: number) => Math.max(0, Math.min(size - 1, place));
-  return step ? { row: inside(row + step[0]), column: inside(column + step[1]) } : null;
 }
 
 interface ReadoutProps {
