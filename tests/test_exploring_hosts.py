@@ -248,6 +248,53 @@ def test_the_widget_answers_messages_of_its_front_end_with_frames(
     shown.close()
 
 
+NOTEBOOK = """<!DOCTYPE html><meta charset="utf-8"><div id="cell"></div><script type="module">
+import widget from "/widget.js";
+const listeners = new Set();
+const model = {
+  send: (content) => window.ask(content),
+  on: (_, heard) => listeners.add(heard),
+  off: (_, heard) => listeners.delete(heard),
+};
+window.hear = (content, frame) => {
+  const bytes = Uint8Array.from(atob(frame), (one) => one.charCodeAt(0));
+  for (const heard of listeners) heard(content, [new DataView(bytes.buffer)]);
+};
+window.leave = widget.render({ model, el: document.getElementById("cell") });
+</script>"""
+"""What a notebook does with a widget."""
+
+
+@needs_page
+def test_the_widget_draws_in_a_page_that_hands_its_messages_on(browser: Browser, asking: hosts.Asking) -> None:
+    talk, sent, asked = widget.Talk(asking), Sent(), []
+    sent.send = lambda content, buffers: asked.append((content, base64.b64encode(buffers[0]).decode()))  # type: ignore[method-assign]
+    page, told = browser.new_page(), []
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.expose_function("ask", lambda content: talk.take(sent, content))
+    served = {"/": ("text/html", NOTEBOOK), "/widget.js": ("text/javascript", bundle.built("widget.js"))}
+
+    def answered(route: Any) -> None:
+        kind, body = served.get(route.request.url.removeprefix("http://notebook.test"), ("text/plain", ""))
+        route.fulfill(content_type=kind, body=body)
+
+    page.route("**/*", answered)
+    page.goto("http://notebook.test/")
+    begin = time.monotonic()
+    while not page.get_by_role("tab").count() or not page.locator("canvas, svg").count():
+        page.wait_for_timeout(20)
+        while asked:
+            page.evaluate("([content, frame]) => hear(content, frame)", asked.pop(0))
+        assert time.monotonic() - begin < 30, told
+    page.evaluate("leave()")
+    page.wait_for_timeout(50)
+    assert not talk._pages
+    assert told == []
+    talk.close()
+    page.close()
+
+
 def test_explore_is_a_widget_in_a_notebook_and_a_local_page_elsewhere(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(hosts, "serve_page", lambda asking, port, browse: seen.append((asking.words, port, browse)))
@@ -279,6 +326,19 @@ def test_a_kernel_of_jupyter_is_a_notebook_and_a_terminal_is_none(monkeypatch: p
     for shell, expected in ((None, False), (SimpleNamespace(), False), (SimpleNamespace(kernel=object()), True)):
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
         assert hosts.in_notebook() is expected
+
+
+def test_a_browser_is_opened_where_there_is_a_screen_with_an_address_that_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr("webbrowser.open", seen.append)
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    hosts.browse("http://127.0.0.1:1/?token=a")
+    assert seen == []
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    hosts.browse("http://127.0.0.1:1/?token=a")
+    assert seen == ["http://127.0.0.1:1/?token=a"]
 
 
 def test_importing_the_explorer_imports_neither_its_server_nor_its_widget() -> None:

@@ -41,8 +41,20 @@ def answering(verb: str, params: Mapping[str, Any], turn: Turn) -> Reply:
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def port(served: list[str]) -> int:
     """The port of a running server."""
+    return int(served[0].split(":")[2].split("/")[0])
+
+
+@pytest.fixture(scope="module")
+def once(served: list[str]) -> str:
+    """The address that opens the page once."""
+    return served[1]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[list[str]]:
+    """The addresses of a running server."""
     found: list[str] = []
     opened = threading.Event()
     texts = {"explorer.js": "// the page's script", "explorer.css": "body {}", "LICENSES.txt": "licences"}
@@ -56,10 +68,10 @@ def port() -> Iterator[int]:
             running.append(self)
 
     patch.setattr(uvicorn, "Server", Watched)
-    thread = threading.Thread(target=server.serve, args=(answering, 0, lambda url: (found.append(url), opened.set()), TOKEN))
+    thread = threading.Thread(target=server.serve, args=(answering, 0, lambda *urls: (found.extend(urls), opened.set()), TOKEN))
     thread.start()
     assert opened.wait(20)
-    yield int(found[0].split(":")[2].split("/")[0])
+    yield found
     running[0].should_exit = True
     thread.join(10)
     patch.undo()
@@ -165,9 +177,16 @@ def test_nothing_is_answered_without_the_token(port: int, path: str) -> None:
         assert TOKEN.encode() not in body
 
 
-def test_a_wrong_token_is_refused_even_with_the_cookie(port: int) -> None:
-    assert asked(port, "/?token=wrong")[0] == 403
-    assert asked(port, f"/?token=wrong&token={TOKEN}")[0] == 403
+def test_what_a_browser_is_started_with_opens_the_page_once_so_that_a_list_of_processes_gives_nothing_away(
+    port: int, once: str
+) -> None:
+    path = "/" + once.split("/")[3]
+    assert TOKEN not in once
+    first = asked(port, path, cookie=False)
+    assert first[0] == 200
+    assert TOKEN in first[1]["set-cookie"]
+    assert asked(port, path, cookie=False)[0] == 403
+    assert asked(port, path)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -400,7 +419,7 @@ def test_pages_and_their_requests_are_limited(port: int) -> None:
 
 def test_a_port_that_is_taken_is_one_line(port: int) -> None:
     with pytest.raises(ConoscopeError, match=f"^port {port} cannot be listened on: .*give --port another number"):
-        server.serve(answering, port, lambda url: None)
+        server.serve(answering, port, lambda *urls: None)
 
 
 def test_a_front_end_that_is_not_built_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,5 +427,5 @@ def test_a_front_end_that_is_not_built_is_one_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(server, "built", bundle.built)
     bundle.built.cache_clear()
     with pytest.raises(ConoscopeError, match=r"front end is not built.*make explorer"):
-        server.serve(answering, 0, lambda url: None)
+        server.serve(answering, 0, lambda *urls: None)
     bundle.built.cache_clear()

@@ -38,11 +38,9 @@ def _options(command: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    import webbrowser
-
     from conoscope.corpora import load_corpus
     from conoscope.exploring.bundle import built, refuse_missing
-    from conoscope.exploring.hosts import opened, refuse_words, serve_page, write_page
+    from conoscope.exploring.hosts import browse, opened, refuse_words, serve_page, write_page
     from conoscope.exploring.server import NEEDED
 
     # What is missing is said before a model is loaded.
@@ -61,7 +59,7 @@ def _run(args: Namespace) -> None:
         say(write_page(asking, args.export))
         return
     with suppress(KeyboardInterrupt):  # the way to end it
-        serve_page(asking, args.port, None if args.no_browser else webbrowser.open)
+        serve_page(asking, args.port, None if args.no_browser else browse)
 
 
 def _typed(args: Namespace) -> Iterator[str]:

@@ -47,9 +47,16 @@ class Guard:
 
     def __init__(self, app: App, port: int, token: str | None = None) -> None:
         self.app, self.token = app, token or secrets.token_urlsafe(32)
+        self._tickets: set[str] = set()
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         # Cookies are shared between ports: two explorers side by side need names of their own.
         self.cookie = f"conoscope-{port}"
+
+    def ticket(self) -> str:
+        """A token that opens the page once."""
+        made = secrets.token_urlsafe(32)
+        self._tickets.add(made)
+        return made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hand it on."""
@@ -80,10 +87,16 @@ class Guard:
     def _is_known(self, scope: Scope, fields: Mapping[str, str]) -> bool:
         """Whether the request has the secret: in the cookie, or, for the page itself, in the query."""
         given = _token_of(scope)
-        if given is not None:
-            return _is_same(given, self.token)
+        if given is not None and (_is_same(given, self.token) or self._takes(given)):
+            return True
         cookies = (pair.strip().partition("=") for pair in fields.get("cookie", "").split(";"))
         return any(name == self.cookie and _is_same(value, self.token) for name, _, value in cookies)
+
+    def _takes(self, given: str) -> bool:
+        """Whether a token is a ticket, which then is one no more."""
+        found = [ticket for ticket in self._tickets if _is_same(given, ticket)]
+        self._tickets.difference_update(found)
+        return bool(found)
 
     def _headers(self, scope: Scope) -> Mapping[str, str]:
         if _token_of(scope) is None:

@@ -1,5 +1,6 @@
 """explore(): the explorer where it is asked for, a widget in a notebook and a local page elsewhere."""
 
+import os
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +73,7 @@ def explore(
         from conoscope.exploring.widget import widget
 
         return widget(asking, asking.close)
-    serve_page(asking, port, webbrowser.open if browser else None)
+    serve_page(asking, port, browse if browser else None)
     return None
 
 
@@ -112,22 +113,28 @@ def refuse_words(words: Sequence[str]) -> None:
             raise ConoscopeError(f"a text to begin with has {len(text):,} characters; give from 1 to {CHARACTERS:,}")
 
 
-def serve_page(asking: Asking, port: int = 0, browse: Callable[[str], object] | None = None) -> None:
-    """Serve the page until Ctrl-C: say its address, and open it with `browse`."""
+def serve_page(asking: Asking, port: int = 0, opens: Callable[[str], object] | None = None) -> None:
+    """Serve the page until Ctrl-C: say its address, and hand `opens` one that opens it once."""
     from conoscope.exploring.server import serve
 
-    def ready(address: str) -> None:
+    def ready(address: str, once: str) -> None:
         doing("")
         say(f"explore: {address}")
         sys.stdout.flush()  # who reads it through a pipe waits for it
         say("Ctrl-C ends it; the address holds a token: who has it sees your texts", error=True)
-        if browse is not None:
-            browse(address)
+        if opens is not None:
+            opens(once)
 
     try:
         serve(asking, port, ready)
     finally:
         asking.close()
+
+
+def browse(address: str) -> None:
+    """Open an address in a browser, where there is a screen: elsewhere one could be opened in the terminal itself."""
+    if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(address)
 
 
 def write_page(asking: Asking, path: str | Path) -> Path:

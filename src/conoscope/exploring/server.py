@@ -56,8 +56,8 @@ class Outbox:
             self._unread -= len(frame)
 
 
-def serve(answering: Answering, port: int, opened: Callable[[str], None], token: str | None = None) -> None:
-    """Serve the page until Ctrl-C; `opened` gets its address once it can be asked.
+def serve(answering: Answering, port: int, opened: Callable[[str, str], None], token: str | None = None) -> None:
+    """Serve the page until Ctrl-C; `opened` gets its address once it can be asked, and another one that opens it once.
 
     ConoscopeError if the port is taken, a package is missing or the front end is not built.
     """
@@ -73,7 +73,8 @@ def serve(answering: Answering, port: int, opened: Callable[[str], None], token:
             limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=GRACE,
         )  # fmt: skip
         try:
-            opened(f"http://{HOST}:{listener.getsockname()[1]}/?token={guard.token}")
+            address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
+            opened(f"{address}{guard.token}", f"{address}{guard.ticket()}")
             uvicorn.Server(config).run(sockets=[listener])
         finally:
             queue.close()
