@@ -15,8 +15,8 @@ export function Apart({ places, dark }: { places: Place[]; dark: boolean }) {
   const first = places[0]!;
   const columns = first.cones.data.layers[first.site] ?? [];
   if (columns.length < 2) return null;
-  const series = places.map(({ cones, site, name }, i) => ({
-    name: places.length > 1 ? `${"AB"[i]} ${name}` : "mean",
+  const series = places.map(({ cones, site, side }, i) => ({
+    name: places.length > 1 ? side : "mean",
     colour: colourOf(i, dark),
     dashed: i > 0,
     values: columns.map((layer) => meanBetween(classAngles(cones, site, rowOf(cones.data, site, layer)))),

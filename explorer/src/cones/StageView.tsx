@@ -31,7 +31,7 @@ interface StageViewProps {
 
 export function StageView({ at, texts, view, filters, dark }: StageViewProps) {
   const { state } = useApp();
-  const { cones, site, row, layer, title } = at;
+  const { cones, site, row, layer, side, name } = at;
   const [pointed, setPointed] = useState({ index: -1, x: 0, y: 0 });
   const [chosen, setChosen] = useState(-1);
   const lengths = state.lengths.value;
@@ -50,7 +50,11 @@ export function StageView({ at, texts, view, filters, dark }: StageViewProps) {
   const picked = cones.data.points[chosen];
   return (
     <div class="stage">
-      {title ? <h3>{visible(title, 40)}</h3> : null}
+      {side ? (
+        <h3>
+          {side}: <bdi>{visible(name, 60)}</bdi>
+        </h3>
+      ) : null}
       <div class="stage-box">
         <Sphere
           scene={scene}

@@ -18,8 +18,8 @@ import { drawnAngle } from "./geometry";
 /** One result at one site and layer. */
 export interface Place {
   name: string;
-  /** The name where there are two results to be told apart, else empty. */
-  title: string;
+  /** A or B where there are two results to be told apart, else empty. */
+  side: string;
   cones: ConesReply;
   site: string;
   row: number;
@@ -49,7 +49,7 @@ function Shares({ place, named }: { place: Place; named: boolean }) {
   return (
     <>
       <p>
-        {named ? `${visible(place.name, 40)}: ` : ""}
+        {named ? `${place.side}: ` : ""}
         <strong class="figure">{percent(sum)}</strong> of the variance is along the three drawn axes (
         {shares.map((share) => percent(share)).join(" + ")}).
       </p>
@@ -84,8 +84,8 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
       <table class="angles">
         <caption>
           True angles between the classes, layer {place.layer}, {place.site}
-          {place.title ? `, ${visible(place.title, 40)}` : ""}. Cone: {Math.round(100 * quantile)} % of a class are
-          within this angle of its axis.
+          {place.side ? `, ${place.side}` : ""}. Cone: {Math.round(100 * quantile)} % of a class are within this angle
+          of its axis.
         </caption>
         <thead>
           <tr>
@@ -118,23 +118,29 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
   );
 }
 
+/** Whether the classes are farther apart in B than in A, as a sentence. */
+export function Parted({ a, b }: { a: Place; b: Place }) {
+  const [first, second] = [a, b].map((place) => meanBetween(classAngles(place.cones, place.site, place.row)));
+  const change = difference(first, second);
+  const much = change === null ? null : degrees(Math.abs(change));
+  return (
+    <p>
+      The angle between classes is <strong>{degrees(first)}</strong> in A and <strong>{degrees(second)}</strong> in B
+      {a.cones.data.classes.length > 2 ? ", on average" : ""}
+      {change === null ? "." : `: they are ${much} ${change < 0 ? "closer" : "farther apart"} in B.`}
+    </p>
+  );
+}
+
 /** What a second result has more of each angle than the first. */
 export function AngleDifferences({ a, b, dark }: { a: Place; b: Place; dark: boolean }) {
   const classes = a.cones.data.classes;
   const [first, second] = [classAngles(a.cones, a.site, a.row), classAngles(b.cones, b.site, b.row)];
-  const change = difference(meanBetween(first), meanBetween(second));
   return (
     <Scrolled>
       <table class="angles">
         <caption>
-          Angles of B minus those of A: layer {b.layer} of {visible(b.name, 40)}, layer {a.layer} of{" "}
-          {visible(a.name, 40)}. On average the classes are{" "}
-          {change === null
-            ? "not known to be"
-            : change < 0
-              ? `${degrees(-change)} closer`
-              : `${degrees(change)} farther apart`}{" "}
-          in B.
+          Angles of B minus those of A, layer {b.layer} of B and {a.layer} of A
         </caption>
         <thead>
           <tr>

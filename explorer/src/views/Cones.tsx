@@ -14,6 +14,7 @@ import {
   AngleDifferences,
   ClassAngles,
   Explained,
+  Parted,
   type Place,
   TextAngles,
   type TextPlace,
@@ -91,11 +92,9 @@ function Shown({ a, b, waiting, error }: ShownProps) {
   const layer = state.coneLayer.value ?? known.at(-1) ?? 0;
   const [ofA, ofB] = [useText("a", a.result, site, "A"), useText("b", (b ?? a).result, site, "B")];
   const [textA, textB] = [ofA.text, ofB.text];
-  const placeOf = (measured: Measured) => {
-    const name = hello.results[measured.result]?.name ?? "";
-    return placed(measured, site, layer, name, b ? name : "");
-  };
-  const [placeA, placeB] = [placeOf(a), b ? placeOf(b) : null];
+  const nameOf = (measured: Measured) => hello.results[measured.result]?.name ?? "";
+  const placeA = placed(a, site, layer, nameOf(a), b ? "A" : "");
+  const placeB = b ? placed(b, site, layer, nameOf(b), "B") : null;
   const stages: StageOf[] = [];
   if (show !== "b" || !b) {
     const texts = [show === "b" ? null : textA, show !== "a" && !b ? textB : null].filter((text) => text !== null);
@@ -132,7 +131,10 @@ function Shown({ a, b, waiting, error }: ShownProps) {
           <Explained places={places} />
           {show === "diff" && b && placeB ? (
             sameClasses(a.cones, b.cones) ? (
-              <AngleDifferences a={placeA} b={placeB} dark={dark} />
+              <>
+                <Parted a={placeA} b={placeB} />
+                <AngleDifferences a={placeA} b={placeB} dark={dark} />
+              </>
             ) : (
               <p class="muted">The two results have different classes: their angles cannot be subtracted.</p>
             )
@@ -204,8 +206,8 @@ function textColour(side: Side, dark: boolean): string {
   return side === "a" ? (dark ? "#ffffff" : "#111111") : dark ? "#e8d94a" : "#7a5c00";
 }
 
-function placed({ cones }: Measured, site: string, layer: number, name: string, title: string): Place {
+function placed({ cones }: Measured, site: string, layer: number, name: string, side: string): Place {
   const row = rowOf(cones.data, site, layer);
   const drawn = conesOf(cones.arrays, site, row, cones.data.classes.length);
-  return { name, title, cones, site, row, layer: cones.data.layers[site]?.[row] ?? layer, drawn };
+  return { name, side, cones, site, row, layer: cones.data.layers[site]?.[row] ?? layer, drawn };
 }
