@@ -136,7 +136,9 @@ def passed(warm: Warm, given: Input, directions: Directions | None, check: Check
         layer: tuple(edit.head for edit in edits if edit.layer == layer and edit.head is not None)
         for layer in {edit.layer for edit in edits}
     }
-    found = [_edited_context(trace, edits, batch) for trace in traces]
+    # Of some models the embeddings are not seen, and layer 0 leaves nothing.
+    whole = traces if traces[0].layer == 0 else [Trace(0, batch), *traces]
+    found = [_edited_context(trace, edits, batch) for trace in whole]
     return Left(given, warm, batch, words, answer, tuple(found), ablated, row.truncated, time.perf_counter() - start)
 
 
