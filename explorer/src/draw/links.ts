@@ -135,7 +135,7 @@ function drawFocus(paint: Paint, map: SquareMap, layout: Placed, options: LinksO
     const share = most > 0 ? Math.abs(value) / most : 0;
     const [y0, y1] = [middleOf(layout, from), middleOf(layout, to)];
     const colour = colourOf(value, options);
-    if (share > 0.004 && crosses({ from, to, value }, layout))
+    if (share > (map.size > DENSE ? 0.04 : 0.004) && crosses({ from, to, value }, layout))
       paint.link(layout.left, y0, layout.right, y1, colour, 0.75 + 3.5 * share, 0.15 + 0.8 * share);
     const y = middleOf(layout, i);
     if (y > -layout.row && y < layout.end + layout.row) drawBar(paint, value, share, y, layout, colour, theme);

@@ -10,6 +10,7 @@ import { figure, percent, visible, wordsIn } from "../draw/text";
 import { gateOf } from "../gridOptions";
 import type { GridData, Reply, RunData, WordsData } from "../protocol";
 import { copyText, saveCsv, savePng, saveSvg } from "../save";
+import { Steer } from "./Steer";
 
 export function Inspector() {
   const { state } = useApp();
@@ -18,6 +19,7 @@ export function Inspector() {
     <>
       {tab === "head" || tab === "heads" || tab === "stream" ? <HeadFacts /> : null}
       {tab === "words" ? <WordFacts /> : null}
+      {tab === "cones" || tab === "stream" || state.edits.value.steer ? <Steer /> : null}
       <TakeAlong />
     </>
   );
