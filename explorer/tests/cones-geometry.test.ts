@@ -12,6 +12,7 @@ import {
 } from "../src/cones/camera";
 import { across, cone, drawnAngle, rim, type Vector, wireframe } from "../src/cones/geometry";
 import { farthestFirst, hit } from "../src/cones/hit";
+import { type Box, free } from "../src/cones/overlay";
 
 const FRONT: View = { yaw: 0, pitch: 0, zoom: 1 };
 const AXES: Vector[] = [
@@ -143,6 +144,20 @@ describe("the camera", () => {
     expect(zoomed(FRONT, 1e9).zoom).toBe(zoomed(FRONT, 1e12).zoom);
     expect(zoomed(FRONT, 1e-9).zoom).toBeGreaterThan(0);
   });
+});
+
+test("names of classes that point the same way stand one above the other", () => {
+  const taken: Box[] = [];
+  for (let i = 0; i < 6; i++) {
+    const box = { x: 10, y: 50, width: 40 };
+    taken.push({ ...box, y: free(box, taken, 0, 300) });
+  }
+  const heights = taken.map(({ y }) => y).sort((a, b) => a - b);
+  heights.slice(1).forEach((y, i) => {
+    expect(y - heights[i]!).toBeGreaterThanOrEqual(19);
+  });
+  expect(taken[0]!.y).toBe(50);
+  expect(free({ x: 200, y: 50, width: 40 }, taken, 0, 300)).toBe(50);
 });
 
 describe("hit testing", () => {

@@ -1,6 +1,6 @@
 /** The sphere on its canvas: WebGL where there is one, else 2D; turned by mouse, touch and keys. */
 import type { Signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useTheme } from "../context";
 import { afterKey, START, turned, type View, zoomed } from "./camera";
 import { flat } from "./flat";
@@ -72,7 +72,7 @@ function Stage({ scene, view, label, mode, onPoint, onChoose, onLost }: StagePro
   const now = useRef({ onPoint, onChoose, onLost, theme });
   now.current = { onPoint, onChoose, onLost, theme };
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const made = painterOf(canvas.current!, above.current!, mode);
     if (!made) {
       now.current.onLost(false);
@@ -104,9 +104,9 @@ function Stage({ scene, view, label, mode, onPoint, onChoose, onLost }: StagePro
     };
   }, [mode, view]);
 
-  useEffect(() => looked.current(), [theme]);
-  useEffect(() => painter.current?.show(scene, !still()), [scene]);
-  useEffect(() => handled(box.current!, view, painter, now), [view]);
+  useLayoutEffect(() => looked.current(), [theme]);
+  useLayoutEffect(() => painter.current?.show(scene, !still()), [scene]);
+  useLayoutEffect(() => handled(box.current!, view, painter, now), [view]);
 
   return (
     <div

@@ -1,6 +1,7 @@
 /** The true angles in d dimensions, and how much of the vectors the drawing shows. */
 import type { ComponentChildren } from "preact";
 import { percent, visible } from "../draw/text";
+import { Folded } from "../stream/Folded";
 import {
   type Angle,
   classAngles,
@@ -228,36 +229,35 @@ export function TokenAngles({ text, dark }: { text: TextPlace; dark: boolean }) 
   const rows = tokenAngles(text.place, text.at.layer, text.at.row, classes.length);
   if (!rows.length) return null;
   return (
-    <details>
-      <summary>
-        Angles of the {rows.length} tokens of {text.name}
-      </summary>
-      <Scrolled>
-        <table class="angles">
-          <caption class="unseen">True angles from each token to the classes</caption>
-          <thead>
-            <tr>
-              <th scope="col">token</th>
-              {classes.map((name, c) => (
-                <th key={c} scope="col">
-                  <Dot index={c} dark={dark} /> {visible(name)}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((angles, t) => (
-              <tr key={t}>
-                <th scope="row">
-                  {t + 1} <bdi>{visible(text.tokens[t] ?? "")}</bdi>
-                </th>
-                <Nearest angles={angles} />
+    <Folded summary={`Angles of the ${rows.length} tokens of ${text.name}`}>
+      {() => (
+        <Scrolled>
+          <table class="angles">
+            <caption class="unseen">True angles from each token to the classes</caption>
+            <thead>
+              <tr>
+                <th scope="col">token</th>
+                {classes.map((name, c) => (
+                  <th key={c} scope="col">
+                    <Dot index={c} dark={dark} /> {visible(name)}
+                  </th>
+                ))}
               </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scrolled>
-    </details>
+            </thead>
+            <tbody>
+              {rows.map((angles, t) => (
+                <tr key={t}>
+                  <th scope="row">
+                    {t + 1} <bdi>{visible(text.tokens[t] ?? "")}</bdi>
+                  </th>
+                  <Nearest angles={angles} />
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scrolled>
+      )}
+    </Folded>
   );
 }
 

@@ -19,14 +19,44 @@ export function overlay(canvas: HTMLCanvasElement, scene: Scene, camera: Camera,
   pen.clearRect(0, 0, camera.width, camera.height);
   pen.font = FONT;
   pen.lineJoin = "round";
+  const taken: Box[] = [];
   scene.cones.forEach((_, c) => {
-    if (scene.visible[c]) className(pen, scene, c, camera, theme);
+    if (scene.visible[c]) className(pen, scene, c, camera, theme, taken);
   });
   for (const text of scene.texts) marked(pen, text, camera, theme);
   if (scene.pointed >= 0) ring(pen, scene, camera, theme);
 }
 
-function className(pen: CanvasRenderingContext2D, scene: Scene, c: number, camera: Camera, theme: Theme): void {
+/** Where a name is: its left end, its middle height, its width. */
+export interface Box {
+  x: number;
+  y: number;
+  width: number;
+}
+
+const LINE = 19;
+
+/** The nearest height at which a name lies over none of those that are there. */
+export function free(box: Box, taken: Box[], low: number, high: number): number {
+  const clear = (y: number) =>
+    taken.every(
+      (other) => Math.abs(other.y - y) >= LINE || box.x > other.x + other.width + 8 || other.x > box.x + box.width + 8,
+    );
+  for (let step = 0; step <= 2 * taken.length; step++) {
+    const y = box.y + (step % 2 ? 1 : -1) * Math.ceil(step / 2) * LINE;
+    if (y >= low && y <= high && clear(y)) return y;
+  }
+  return box.y;
+}
+
+function className(
+  pen: CanvasRenderingContext2D,
+  scene: Scene,
+  c: number,
+  camera: Camera,
+  theme: Theme,
+  taken: Box[],
+): void {
   const { axis } = scene.cones[c]!;
   const size = Math.hypot(...axis);
   if (!(size > 1e-9)) return;
@@ -38,7 +68,9 @@ function className(pen: CanvasRenderingContext2D, scene: Scene, c: number, camer
   const name = visible(scene.names[c] ?? "");
   const width = pen.measureText(name).width;
   const x = Math.max(4, Math.min(camera.width - width - 4, at[0]! - width / 2));
-  const y = Math.max(14, Math.min(camera.height - 6, at[1]! + 4));
+  const wish = Math.max(14, Math.min(camera.height - 6, at[1]! + 4));
+  const y = free({ x, y: wish, width }, taken, 14, camera.height - 6);
+  taken.push({ x, y, width });
   written(pen, name, x, y, colourOf(c, theme.dark), theme);
 }
 

@@ -1,6 +1,8 @@
 /** Lines over layers, each named at its end; a table of the same numbers for those who do not see them. */
+
 import { useWidth } from "../context";
 import { visible } from "../draw/text";
+import { Folded } from "./Folded";
 import { across, type Domain, domainOf, down, type Frame, finite, pathOf, type Series, spread, ticks } from "./layers";
 
 export interface LinesProps {
@@ -115,34 +117,35 @@ export function Lines({ title, series, columns, format, within, span, marked, on
 
 function Numbers({ title, series, columns, format }: Pick<LinesProps, "title" | "series" | "columns" | "format">) {
   return (
-    <details class="numbers">
-      <summary>Numbers</summary>
-      <div class="scrolled">
-        <table>
-          <caption class="unseen">{title}</caption>
-          <thead>
-            <tr>
-              <th scope="col">layer</th>
-              {columns.map((layer) => (
-                <th key={layer} scope="col">
-                  {layer}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {series.map(({ name, values }, s) => (
-              <tr key={s}>
-                <th scope="row">{visible(name, 40)}</th>
-                {columns.map((layer, i) => (
-                  <td key={layer}>{finite(values[i]) ? format(values[i]) : "–"}</td>
+    <Folded class="numbers" summary="Numbers">
+      {() => (
+        <div class="scrolled">
+          <table>
+            <caption class="unseen">{title}</caption>
+            <thead>
+              <tr>
+                <th scope="col">layer</th>
+                {columns.map((layer) => (
+                  <th key={layer} scope="col">
+                    {layer}
+                  </th>
                 ))}
               </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
+            </thead>
+            <tbody>
+              {series.map(({ name, values }, s) => (
+                <tr key={s}>
+                  <th scope="row">{visible(name, 40)}</th>
+                  {columns.map((layer, i) => (
+                    <td key={layer}>{finite(values[i]) ? format(values[i]) : "–"}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Folded>
   );
 }
 
