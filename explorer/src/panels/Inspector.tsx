@@ -10,6 +10,7 @@ import { figure, percent, visible, wordsIn } from "../draw/text";
 import { gateOf } from "../gridOptions";
 import type { GridData, Reply, RunData, WordsData } from "../protocol";
 import { copyText, saveCsv, savePng, saveSvg } from "../save";
+import { PageFile } from "./PageFile";
 import { Steer } from "./Steer";
 
 export function Inspector() {
@@ -277,6 +278,7 @@ function TakeAlong() {
           CSV
         </button>
       </p>
+      <PageFile />
       <Copied name="Copy as Python" text={pythonOf(app)} />
       <Copied name="Copy as command" text={commandOf(app)} />
     </section>
