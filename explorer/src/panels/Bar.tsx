@@ -13,7 +13,7 @@ export function Bar({ onHelp }: { onHelp: () => void }) {
   const chosen = state.other.value !== null || state.modelB.value !== null;
   return (
     <header class="bar">
-      <strong class="name">conoscope</strong>
+      <h1 class="name">conoscope</h1>
       <ModelChoice />
       {hello.models.length && host.live ? (
         <Select

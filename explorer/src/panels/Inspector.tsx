@@ -20,7 +20,7 @@ export function Inspector() {
     <>
       {tab === "head" || tab === "heads" || tab === "stream" ? <HeadFacts /> : null}
       {tab === "words" ? <WordFacts /> : null}
-      {tab === "cones" || tab === "stream" || state.edits.value.steer ? <Steer /> : null}
+      {tab === "cones" || state.edits.value.steer ? <Steer /> : null}
       <TakeAlong />
     </>
   );
@@ -296,7 +296,8 @@ function Copied({ name, text }: { name: string; text: string }) {
       <button type="button" onClick={copy}>
         {done ?? name}
       </button>
-      <pre>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and without a mouse only what has the focus does. */}
+      <pre tabIndex={0}>
         <code>{text}</code>
       </pre>
     </div>
