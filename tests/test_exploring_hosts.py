@@ -118,6 +118,10 @@ def test_the_page_obeys_its_policy_and_takes_the_token_out_of_its_address(
     expect(second.get_by_role("tab").first).to_be_visible()
     second.reload()
     expect(second.get_by_role("tab").first).to_be_visible()
+    with first.expect_download(timeout=60_000) as saved:
+        first.get_by_role("button", name="Save as page").click()
+    held = replies_in(saved.value.path().read_text(encoding="utf-8"))
+    assert key_of("run", {"model": 0, "text": "the soup was good"}) in held["replies"]
     assert told == []
     other = browser.new_context().new_page()
     assert (found := other.goto(first.url)) is not None
