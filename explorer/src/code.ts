@@ -1,5 +1,5 @@
 /** What is on the screen, as Python and as a command that compute it again. */
-import { type App, inputOf, resultOf } from "./context";
+import { type App, inputOf, resultOf, showOf } from "./context";
 import { optionOf } from "./gridOptions";
 import type { Input } from "./protocol";
 
@@ -65,12 +65,20 @@ function resultCode(app: App): string {
   return `cs.measure(${pythonText(sourceOf(app, result.model))}, ${pythonText(result.corpus)}, limit=1000)`;
 }
 
+/** The input that is shown; null without a model or a text. */
+function inputShown({ state, hello }: App): Input | null {
+  if (!hello.models.length) return null;
+  return inputOf(state, showOf(state) === "b" ? "b" : "a") ?? inputOf(state, "a");
+}
+
 /** Python that computes what the view shows; it runs as it is. */
 export function pythonOf(app: App): string {
   const { state } = app;
-  const input = inputOf(state, state.show.value === "b" ? "b" : "a") ?? inputOf(state, "a");
+  const input = inputShown(app);
   const tab = state.tab.value;
-  if (!input || tab === "cones") return resultPython(app, "class_cones");
+  const option = optionOf(state.grid.value, app.hello.models.length > 0);
+  if (tab === "cones") return resultPython(app, "class_cones");
+  if (!input || (tab === "heads" && option.of === "corpus")) return resultPython(app, tableOf(app, option.what ?? ""));
   const model = pythonText(sourceOf(app, input.model));
   const start = `import conoscope as cs\n\n${leftOut(input)}`;
   if (tab === "words") {
@@ -79,8 +87,6 @@ export function pythonOf(app: App): string {
   }
   if (tab === "stream")
     return `${start}parts = cs.attribute(${model}, ${texts(input)})\nprint(parts, parts["attribution.words"], sep="\\n")\n`;
-  const option = optionOf(state.grid.value, app.hello.models.length > 0);
-  if (tab === "heads" && option.of === "corpus") return resultPython(app, tableOf(app, option.what ?? ""));
   const traced = `${start}traced = cs.trace(${model}, ${texts(input)})\n`;
   if (tab === "heads")
     return `${traced}for layer, weights in traced["weights"].items():\n    print(layer, weights.shape)  # heads, queries, keys\n`;
@@ -106,7 +112,7 @@ function tableOf(app: App, what: string): string {
 /** A command that prints, or opens, what the view shows. */
 export function commandOf(app: App): string {
   const { state, hello } = app;
-  const input = inputOf(state, state.show.value === "b" ? "b" : "a") ?? inputOf(state, "a");
+  const input = inputShown(app);
   const tab = state.tab.value;
   const open = `conoscope explore ${hello.paths.map(shellText).join(" ") || "MODEL"}`;
   if (!input || tab === "cones" || tab === "heads" || input.pair !== null) return open;

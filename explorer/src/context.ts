@@ -125,7 +125,9 @@ export function resultOf(app: App, side: Side): number | null {
 }
 
 export function useInput(side: Side): Input | null {
-  return inputOf(useApp().state, side);
+  const { state, hello } = useApp();
+  // Results alone have nothing to run a text with.
+  return hello.models.length ? inputOf(state, side) : null;
 }
 
 /** What the model made of the text of a side. */

@@ -162,6 +162,31 @@ test("names, labels and texts that are markup are text in every view", async () 
   expect((window as unknown as { hurt?: number }).hurt).toBeUndefined();
 });
 
+test("results alone show their numbers, and no text is run", async () => {
+  const hello: Hello = { ...HELLO, models: [], results: [{ ...HELLO.results[0]!, model: null }] };
+  const { root, host } = await opened(hello);
+  await vi.waitFor(() => expect(root.querySelector('[data-head="3.4"]')).not.toBeNull());
+  for (const tab of ["head", "words"]) {
+    root.querySelector<HTMLElement>(`[data-tab=${tab}]`)!.click();
+    await vi.waitFor(() =>
+      expect(root.querySelector("[role=tabpanel] .empty")?.textContent).toContain("conoscope explore MODEL"),
+    );
+  }
+  expect(new Set(host.asked.map(({ verb }) => verb))).not.toContain("run");
+});
+
+test("what is measured in the background is there without reloading", async () => {
+  const greeting: Hello = {
+    ...HELLO,
+    results: [{ ...HELLO.results[0]!, tables: [] }],
+    filling: { doing: "measuring bistro-small", done: 20, of: 100 },
+  };
+  const { root, host } = await opened(greeting);
+  await vi.waitFor(() => expect(root.querySelector(".notes")?.textContent).toContain("measuring bistro-small"));
+  Object.assign(host.greeting, { filling: null });
+  await vi.waitFor(() => expect(root.querySelector(".notes")).toBeNull(), 3000);
+});
+
 test("keys do nothing to the views while one types", async () => {
   const { root } = await opened();
   root.querySelector("textarea")!.dispatchEvent(new KeyboardEvent("keydown", { key: "3", bubbles: true }));
