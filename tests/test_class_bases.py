@@ -16,7 +16,6 @@ from conoscope.common.questions import EXPLORED
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.measures import request
 from conoscope.measures.class_cones import shown
-from conoscope.measures.class_cones.bases import SMALL
 from conoscope.measures.tally import Tally
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.quantities import classes as quantities
@@ -277,15 +276,6 @@ def test_a_class_of_one_example_has_a_direction_and_no_angle() -> None:
     assert frame.loc["1", "n"] == 0
     assert frame.loc["1", ["value", "q50", "centred_q90"]].isna().all()
     assert frame.loc["0", "n"] == 12
-
-
-def test_wide_vectors_have_the_same_axes_by_the_other_way_to_compute_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, gold = cloud(80, SMALL + 12, classes=2)
-    found = measured([x], gold, classes=2)
-    monkeypatch.setattr("conoscope.measures.class_cones.bases.SMALL", 1000)
-    exact = measured([x], gold, classes=2)
-    for name in NAMES:
-        pd.testing.assert_frame_equal(found[name], exact[name], rtol=0, atol=1e-9)
 
 
 def test_without_sums_of_products_principal_axes_are_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:

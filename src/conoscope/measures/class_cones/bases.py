@@ -12,8 +12,6 @@ from conoscope.measures.class_cones.directions import ROUNDING, Cones
 
 AXES = 3
 """How many axes a basis has, if the vectors vary in as many directions."""
-SMALL = 128
-"""Up to this width all eigenvectors are computed: that takes no longer than to find the first few."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +155,11 @@ def _principal(varying: Float[Tensor, "d d"], across: Float[Tensor, "d k"], coun
 
 def _largest(matrix: Float[Tensor, "d d"], count: int) -> tuple[Float[Tensor, " k"], Float[Tensor, "d k"]]:
     """The largest eigenvalues of a symmetric matrix and their vectors, largest first."""
-    if len(matrix) > SMALL:
-        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+    from scipy.linalg import eigh
 
-        try:
-            values, vectors = map(torch.from_numpy, eigsh(matrix.numpy(), count, v0=torch.ones(len(matrix)).double().numpy()))
-            order = values.argsort(descending=True)
-            return values[order], vectors[:, order]
-        except ArpackNoConvergence:
-            pass
-    values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
-    return values[-count:].flip(0), vectors[:, -count:].flip(1)
+    size = len(matrix)
+    values, vectors = eigh(((matrix + matrix.T) / 2).numpy(), subset_by_index=(size - count, size - 1), check_finite=False)
+    return torch.from_numpy(values).flip(0), torch.from_numpy(vectors).flip(1)
 
 
 def _signed(axes: Float[Tensor, "d k"]) -> Float[Tensor, "d k"]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -22,6 +23,8 @@ POINTS = 1000
 """How many sampled examples are points."""
 PLACES = ("value", "second", "third")
 NONE: ByLayer = MappingProxyType({})
+_BASES: WeakKeyDictionary[Directions, tuple[dict[int, Basis], dict[int, Basis]]] = WeakKeyDictionary()
+"""The bases of sums that are still in memory: four tables need them."""
 
 
 def parts(vectors: str) -> Iterator[Part]:
@@ -43,7 +46,10 @@ def _cones(sums: ByLayer, spread: ByLayer, sample: ByLayer, few: ByLayer) -> dic
 
 def _both(cones: Mapping[int, Cones]) -> Iterator[tuple[int, Basis, Basis | None]]:
     """Each layer that has directions of classes, its basis, and its basis around the mean of these directions, if it has one."""
-    plain, centred = (bases_of(cones, around) for around in (False, True))
+    key = cones[max(cones)].sums
+    if key not in _BASES:
+        _BASES[key] = bases_of(cones, False), bases_of(cones, True)
+    plain, centred = _BASES[key]
     yield from ((layer, basis, centred.get(layer)) for layer, basis in plain.items())
 
 
