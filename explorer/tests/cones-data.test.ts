@@ -215,6 +215,15 @@ describe("the results of A and B", () => {
     expect(resultsOf(two, chosen)).toEqual({ a: 0, b: 0 });
     expect(resultsOf(two, { ...chosen, resultB: 1 })).toEqual({ a: 0, b: 1 });
   });
+
+  test("are those of the models that are shown, where these were measured", () => {
+    const two = hello("bistro-small", "reviews-twelve");
+    expect(resultsOf(two, { ...chosen, model: 1 })).toEqual({ a: 1, b: 1 });
+    expect(resultsOf(two, { ...chosen, model: 1, modelB: 0, resultB: 1 })).toEqual({ a: 1, b: 0 });
+    expect(resultsOf(two, { ...chosen, model: 2, result: 1 })).toEqual({ a: 1, b: 1 });
+    const alone = { ...two, models: [], results: two.results.map((one) => ({ ...one, model: null })) };
+    expect(resultsOf(alone, { ...chosen, result: 1, resultB: 0 })).toEqual({ a: 1, b: 0 });
+  });
 });
 
 test("the saved table has each pair of classes once, each cone, and each text and class", () => {

@@ -1,6 +1,7 @@
 /** What is drawn of the cones: layer, site, result, centring, lengths, classes. */
-import type { Signal } from "@preact/signals";
+import { batch, type Signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { setModel } from "../actions";
 import { useApp } from "../context";
 import { visible } from "../draw/text";
 import { Segments } from "../panels/parts";
@@ -138,16 +139,28 @@ function Results() {
       {visible(hello.results[i]!.name, 40)}
     </option>
   ));
-  const chooseB = (value: number) => {
-    state.resultB.value = value;
-    if (value !== a && state.show.value === "a") state.show.value = "diff";
+  // Another model's result comes with its model, so that texts have their places in it.
+  const chooseA = (result: number) => {
+    const { model } = hello.results[result]!;
+    batch(() => {
+      if (model !== null && model !== state.model.value) setModel(state, hello, model);
+      state.result.value = result;
+    });
+  };
+  const chooseB = (result: number) => {
+    const { model } = hello.results[result]!;
+    batch(() => {
+      state.modelB.value = model === null || model === state.model.value ? null : model;
+      state.resultB.value = result;
+      if (result !== a && state.show.value === "a") state.show.value = "diff";
+    });
   };
   return (
     <fieldset class="group">
       <legend class="unseen">Results</legend>
       <label>
         Result A{" "}
-        <select value={a ?? 0} onChange={(event) => (state.result.value = Number(event.currentTarget.value))}>
+        <select value={a ?? 0} onChange={(event) => chooseA(Number(event.currentTarget.value))}>
           {options}
         </select>
       </label>

@@ -15,13 +15,18 @@ export function haveCones(hello: Hello): number[] {
   );
 }
 
-/** The results of A and of B: those that were chosen, else those that measured the side's model; null if there is none. */
+/** The results of A and of B: those that were chosen if they measured the side's model, else the first that did, else any. */
 export function resultsOf(hello: Hello, chosen: Chosen): { a: number | null; b: number | null } {
   const able = haveCones(hello);
-  if (!able.length) return { a: null, b: null };
-  const a = able.includes(chosen.result) ? chosen.result : able[0]!;
-  if (chosen.resultB !== null && able.includes(chosen.resultB)) return { a, b: chosen.resultB };
-  const ofB =
-    chosen.modelB === null ? undefined : able.find((i) => hello.results[i]!.model === chosen.modelB && i !== a);
-  return { a, b: ofB ?? a };
+  const modelOf = (result: number) => hello.results[result]!.model;
+  const ofModel = (model: number | null, one: number | null) => {
+    const own = able.filter((result) => model !== null && modelOf(result) === model);
+    return one !== null && own.includes(one) ? one : own[0];
+  };
+  const given = able.includes(chosen.result) ? chosen.result : able[0];
+  const a = ofModel(chosen.model, chosen.result) ?? given;
+  if (a === undefined) return { a: null, b: null };
+  const { modelB, resultB } = chosen;
+  if (modelB !== null) return { a, b: ofModel(modelB, resultB) ?? a };
+  return { a, b: resultB !== null && able.includes(resultB) ? resultB : a };
 }
