@@ -54,6 +54,7 @@ describe("texts", () => {
   });
 
   test("numbers have three digits that matter", () => {
+    expect(figure(0.9998)).toBe("1.00");
     expect([0, 0.12345, -1.2345, 45.67, 1234, 1e-7, Number.NaN, null].map(figure)).toEqual([
       "0",
       "0.123",

@@ -154,7 +154,9 @@ function drawBar(
   const left = layout.width - layout.bar + 4;
   const height = Math.min(12, layout.row - 4);
   paint.rect(left, y - height / 2, Math.max(0.5, share * (layout.bar - FIGURE - 4)), height, colour);
-  paint.text(layout.width - 2, y, figure(value), {
+  // Beside a weight of a half, one of a millionth is nothing.
+  const text = share < 0.0005 ? "0" : figure(value);
+  paint.text(layout.width - 2, y, text, {
     fill: theme.muted,
     size: Math.min(11, layout.row - 3),
     anchor: "end",

@@ -38,7 +38,7 @@ export function figure(value: number | null | undefined): string {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 10_000 || size < 0.001) return value.toExponential(1).replace("-", "−").replace("e+", "e");
-  const text = size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(size >= 1 ? 2 : 3);
+  const text = size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(size >= 0.9995 ? 2 : 3);
   return text.replace("-", "−");
 }
 

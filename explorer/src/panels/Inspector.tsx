@@ -261,8 +261,8 @@ function TakeAlong() {
   const app = useApp();
   const offered = app.exportable.value;
   return (
-    <section aria-label="Take along">
-      <h2>Take along</h2>
+    <section aria-label="Copy and save">
+      <h2>Copy and save</h2>
       <p class="buttons">
         <button type="button" disabled={!offered?.picture} onClick={() => offered && saveSvg(offered)}>
           SVG

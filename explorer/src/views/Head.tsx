@@ -189,7 +189,10 @@ function readoutOf(shown: ShownMap, cell: ReadoutProps["cell"], focus: Focus | n
   const line = Float32Array.from({ length: map.size }, (_, i) =>
     focus.side === "from" ? map.values[focus.row * map.size + i]! : map.values[i * map.size + focus.row]!,
   );
-  const most = strongest(line, 3).map((i) => `${name(i)} ${amount(line[i]!)}`);
+  const found = strongest(line, 3);
+  const largestOf = Math.abs(line[found[0] ?? 0] ?? 0);
+  const named = found.filter((i) => Math.abs(line[i]!) >= 0.01 * largestOf);
+  const most = named.map((i) => `${name(i)} ${amount(line[i]!)}`);
   return focus.side === "from"
     ? `${name(focus.row)} looks most at ${most.join(", ")}`
     : `${name(focus.row)} is looked at most by ${most.join(", ")}`;
