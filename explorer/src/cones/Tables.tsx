@@ -84,9 +84,11 @@ export function ClassAngles({ place, dark }: { place: Place; dark: boolean }) {
     <Scrolled>
       <table class="angles">
         <caption>
-          True angles between the classes, layer {place.layer}, {place.site}
-          {place.side ? `, ${place.side}` : ""}. Cone: {Math.round(100 * quantile)} % of a class are within this angle
-          of its axis.
+          <span>
+            True angles between the classes, layer {place.layer}, {place.site}
+            {place.side ? `, ${place.side}` : ""}. Cone: {Math.round(100 * quantile)} % of a class are within this angle
+            of its axis.
+          </span>
         </caption>
         <thead>
           <tr>
@@ -141,7 +143,9 @@ export function AngleDifferences({ a, b, dark }: { a: Place; b: Place; dark: boo
     <Scrolled>
       <table class="angles">
         <caption>
-          Angles of B minus those of A, layer {b.layer} of B and {a.layer} of A
+          <span>
+            Angles of B minus those of A, layer {b.layer} of B and {a.layer} of A
+          </span>
         </caption>
         <thead>
           <tr>
@@ -190,7 +194,7 @@ export function TextAngles({ texts, dark }: { texts: TextPlace[]; dark: boolean 
     <Scrolled>
       <table class="angles">
         <caption>
-          True angles from each text to the classes, layer {first.at.layer}. The nearest class is in bold.
+          <span>True angles from each text to the classes, layer {first.at.layer}. The nearest class is in bold.</span>
         </caption>
         <thead>
           <tr>
