@@ -5,6 +5,7 @@ import { curvePicture, deletionLines, placeOf } from "../src/draw/curve";
 import { mapMinus, minus, tensorMinus, whyNot, whyNotHeads } from "../src/draw/difference";
 import { gatesOf, kindsIn, THRESHOLDS } from "../src/draw/gates";
 import { cornerOf, gridLayout, shortFigure, thumbAt, valueAt } from "../src/draw/heads";
+import { withScale } from "../src/draw/legend";
 import { DENSE, linksLayout, linksPicture, linksShown, MOST, rowAt } from "../src/draw/links";
 import {
   cellAt,
@@ -350,6 +351,17 @@ describe("files", () => {
     expect(file).not.toContain("<script");
     expect(new DOMParser().parseFromString(file, "image/svg+xml").querySelectorAll("text").length).toBe(2);
     expect(escaped(`<&>"'\u0001`)).toBe("&lt;&amp;&gt;&quot;&#39;");
+  });
+
+  test("a picture that is saved has its scale below, and nothing beside its edges", () => {
+    const inner = { width: 100, height: 50, draw: () => {} };
+    const file = withScale(inner, signedScale(0.25), "difference", LIGHT);
+    expect([file.height > inner.height, svgOf(file, "#fff").includes("−0.250")]).toEqual([true, true]);
+    const ends: number[] = [];
+    const paint = new SvgPaint();
+    paint.rect = (x, y, width, height) => ends.push(x + width - file.width, y + height - file.height);
+    file.draw(paint);
+    expect(Math.max(...ends)).toBeLessThanOrEqual(0);
   });
 
   test("equal neighbours of an image are one rectangle", () => {

@@ -4,6 +4,7 @@ import { selectHead } from "../actions";
 import { modelOf, resultOf, showOf, useApp, useExport, useReply, useTheme } from "../context";
 import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
+import { withScale } from "../draw/legend";
 import type { Focus } from "../draw/links";
 import {
   looksOf,
@@ -123,9 +124,10 @@ function Maps({ shown, kind, layer, head }: MapsProps) {
     () => (signed || kind === "norms" ? null : sentenceOf(looksOf(map, tokens))),
     [buffer, byteOffset, length, signed, kind, tokens],
   );
+  const unit = signed ? "difference" : kind === "norms" ? "length" : kind === "weights" ? "weight" : "share";
   useExport({
     name: `head-${layer}.${head}-${kind}`,
-    picture: (theme) => filePicture(shown, scale, theme),
+    picture: (theme) => withScale(filePicture(shown, scale, theme), scale, `${unit}, head ${layer}.${head}`, theme),
     csv: () => mapCsv(shown),
   });
   return (
@@ -145,10 +147,7 @@ function Maps({ shown, kind, layer, head }: MapsProps) {
             onCell={setCell}
           />
           <Readout shown={shown} cell={cell} focus={focus} kind={kind} />
-          <ScaleLegend
-            scale={scale}
-            name={signed ? "difference" : kind === "norms" ? "length" : kind === "weights" ? "weight" : "share"}
-          />
+          <ScaleLegend scale={scale} name={unit} />
           <MeanMap layer={layer} head={head} />
         </div>
       </div>

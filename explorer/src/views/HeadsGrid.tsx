@@ -6,6 +6,7 @@ import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
 import { GATE_LOOKS, GATES, kindsIn } from "../draw/gates";
 import { type Cell, cornerOf, type GridLayout, gridLayout, gridPicture, valueAt } from "../draw/heads";
+import { withScale } from "../draw/legend";
 import { strongest } from "../draw/maps";
 import { evenScale, largest, type Scale, signedScale } from "../draw/scale";
 import type { GridOption } from "../gridOptions";
@@ -53,7 +54,10 @@ export function Grid({ option, shape, values, signed, stale, of, cellOf, textOf 
   );
   useExport({
     name: `heads-${option.value}`,
-    picture: (look) => pictureFor(gridLayout(shape.layers, heads, heads * 60), look),
+    picture: (look) => {
+      const whole = pictureFor(gridLayout(shape.layers, heads, heads * 60), look);
+      return values ? withScale(whole, scale, option.name, look) : whole;
+    },
     csv: () => gridCsv(shape, values, textOf),
   });
   if (!shape.layers) return <p class="empty">This result has no numbers of heads for this; choose another.</p>;
