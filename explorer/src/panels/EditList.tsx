@@ -2,6 +2,7 @@
 import { restoreWord, setEdits, toggleAblated } from "../actions";
 import { useApp } from "../context";
 import { visible, wordsIn } from "../draw/text";
+import { Select } from "./parts";
 
 export function EditList() {
   const { state } = useApp();
@@ -40,6 +41,17 @@ export function EditList() {
           </li>
         ))}
       </ul>
+      {ablate.length ? (
+        <Select
+          label="Heads out become"
+          value={how ?? "zero"}
+          options={[
+            { value: "zero", name: "zero" },
+            { value: "mean", name: "their mean" },
+          ]}
+          onChange={(value) => setEdits(state, { how: value === "mean" ? "mean" : "zero" })}
+        />
+      ) : null}
       <button
         type="button"
         class="quiet"
