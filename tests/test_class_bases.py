@@ -278,6 +278,19 @@ def test_a_class_of_one_example_has_a_direction_and_no_angle() -> None:
     assert frame.loc["0", "n"] == 12
 
 
+@pytest.mark.parametrize("count", [30, 400])
+def test_wide_vectors_have_the_axes_along_which_they_vary_most(count: int) -> None:
+    draw = np.random.default_rng(2)
+    x = 3 + draw.normal(size=(count, 300)) * np.concatenate(([6.0, 4.0, 2.5], np.linspace(1, 0.1, 297)))
+    gold = np.arange(count) % 2
+    basis, r, u = matrix(measured([x], gold, classes=2)["class_cones.bases"], PLAIN), directions(x, gold), unit(x)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(3), atol=1e-12)
+    across = (u - u.mean(0)) @ (np.eye(300) - plane_of(r, 2))
+    values, vectors = np.linalg.eigh(across.T @ across)
+    assert abs(vectors[:, -1] @ basis[:, 2]) == pytest.approx(1, abs=1e-9)
+    assert ((across @ basis[:, 2]) ** 2).sum() == pytest.approx(values[-1], rel=1e-9)
+
+
 def test_without_sums_of_products_principal_axes_are_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     x, gold = cloud(classes=2)
     found = measured([x], gold, classes=2)

@@ -12,6 +12,8 @@ from conoscope.measures.class_cones.directions import ROUNDING, Cones
 
 AXES = 3
 """How many axes a basis has, if the vectors vary in as many directions."""
+SMALL, BLOCK = 128, 8
+"""Up to this width all eigenvectors are computed; of wider vectors those within a space of so many dimensions, in such blocks."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,23 @@ def _principal(varying: Float[Tensor, "d d"], across: Float[Tensor, "d k"], coun
 
 def _largest(matrix: Float[Tensor, "d d"], count: int) -> tuple[Float[Tensor, " k"], Float[Tensor, "d k"]]:
     """The largest eigenvalues of a symmetric matrix and their vectors, largest first."""
-    from scipy.linalg import eigh
+    space = None if len(matrix) <= SMALL else _krylov(matrix)
+    seen = matrix if space is None else space.T @ matrix @ space
+    values, vectors = torch.linalg.eigh((seen + seen.T) / 2)
+    vectors = vectors if space is None else space @ vectors
+    return values[-count:].flip(0), vectors[:, -count:].flip(1)
 
-    size = len(matrix)
-    values, vectors = eigh(((matrix + matrix.T) / 2).numpy(), subset_by_index=(size - count, size - 1), check_finite=False)
-    return torch.from_numpy(values).flip(0), torch.from_numpy(vectors).flip(1)
+
+def _krylov(matrix: Float[Tensor, "d d"]) -> Float[Tensor, "d small"]:
+    """An orthonormal basis of the space in which the first eigenvectors are found: a fixed block of vectors times powers of the
+    matrix. It is a smooth function of the matrix, also where eigenvalues are nearly equal."""
+    block = torch.randn(len(matrix), BLOCK, generator=torch.Generator().manual_seed(0), dtype=matrix.dtype)
+    blocks = [block]
+    while len(blocks) * BLOCK < SMALL:
+        block = torch.linalg.qr(matrix @ block).Q
+        blocks.append(block)
+    basis: Tensor = torch.linalg.qr(torch.cat(blocks[::-1], dim=1)).Q
+    return basis
 
 
 def _signed(axes: Float[Tensor, "d k"]) -> Float[Tensor, "d k"]:
