@@ -121,6 +121,13 @@ def test_steering_needs_a_direction_of_the_class_in_the_layer(bert: Session, ste
         assert said in refusal(steered, "run", {"text": TEXT, "edits": {"steer": {"layer": layer, "to": to, "angle": 9}}})
 
 
+def test_directions_of_another_models_width_are_not_used(bert: Session) -> None:
+    session = session_of(bert.opened.models[0], directions=lambda model: {1: torch.eye(8, dtype=torch.float64)[:3]})
+    line = refusal(session, "run", {"text": TEXT, "edits": {"steer": {"layer": 1, "to": 1, "angle": 9}}})
+    assert "directions are 8 numbers long, and hidden states 32" in line
+    assert np.isnan(session.ask("stream", {"text": TEXT}).arrays["towards"]).all()
+
+
 @pytest.mark.parametrize(
     ("verb", "more", "said"),
     [

@@ -78,6 +78,10 @@ def turned_to(batch: Batch, towards: Float[Tensor, " d"], angle: float) -> Chang
     """The vector that is classified from is turned by an angle in degrees towards a direction; its length stays."""
 
     def change(x: Tensor) -> Tensor:
+        if x.shape[-1] != len(towards):
+            raise RequestError(
+                f"the result's directions are {len(towards)} numbers long, and hidden states {x.shape[-1]}; open its model"
+            )
         old = read_at(x, batch).double()
         side = across(old, towards.to(old).expand_as(old))
         new = x.clone()

@@ -102,8 +102,11 @@ def _towards(left: Left, directions: Directions) -> Float[np.ndarray, "l c"]:
     classes = len(next(iter(directions.values())))
     rows = []
     for trace in left.traces:
-        known = directions.get(trace.layer)
-        rows.append(np.full(classes, np.nan) if known is None or trace.hidden is None else _cosines(left, trace.hidden, known))
+        known, hidden = directions.get(trace.layer), trace.hidden
+        if known is None or hidden is None or hidden.shape[-1] != known.shape[-1]:
+            rows.append(np.full(classes, np.nan))
+        else:
+            rows.append(_cosines(left, hidden, known))
     return np.stack(rows)
 
 
