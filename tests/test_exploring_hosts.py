@@ -334,7 +334,7 @@ def test_a_kernel_of_jupyter_is_a_notebook_and_a_terminal_is_none(monkeypatch: p
 
 def test_a_browser_is_opened_where_there_is_a_screen_with_an_address_that_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr("webbrowser.open", seen.append)
+    monkeypatch.setattr("webbrowser.open_new_tab", seen.append)
     monkeypatch.setattr("sys.platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)

@@ -134,7 +134,7 @@ def serve_page(asking: Asking, port: int = 0, opens: Callable[[str], object] | N
 def browse(address: str) -> None:
     """Open an address in a browser, where there is a screen: elsewhere one could be opened in the terminal itself."""
     if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-        webbrowser.open(address)
+        webbrowser.open_new_tab(address)
 
 
 def write_page(asking: Asking, path: str | Path) -> Path:
