@@ -476,7 +476,7 @@ def test_results_open_from_elsewhere_and_after_they_moved_with_their_model(
 
 
 def test_what_results_were_of_and_is_gone_or_another_is_noted(folders: Path, pure: LoadedModel) -> None:
-    with (folders / "reviews.csv").open("a") as file:
+    with (folders / "reviews.csv").open("a", encoding="utf-8") as file:
         file.write("one more,positive\n")
     opened = open_paths(["out"])
     assert opened.corpus is None
