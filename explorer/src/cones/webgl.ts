@@ -138,7 +138,7 @@ class WebglDrawing implements Drawing {
       this.drawn = {};
     }
     const { position, tint, wrong, shown } = this.cloud.geometry.attributes as Record<string, BufferAttribute>;
-    refill(position!, scene.positions);
+    if (scene.positions !== this.drawn.positions) refill(position!, scene.positions);
     if (scene.shown !== this.drawn.shown) refill(shown!, scene.shown);
     if (scene.wrong !== this.drawn.wrong) refill(wrong!, scene.wrong);
     if (scene.classes !== this.drawn.classes || theme.dark !== this.drawn.dark) {
@@ -153,6 +153,8 @@ class WebglDrawing implements Drawing {
   }
 
   private cones(scene: Scene, theme: Theme): void {
+    const { cones, visible, dark } = this.drawn;
+    if (scene.cones === cones && scene.visible === visible && theme.dark === dark) return;
     if (scene.cones.length !== this.wedges.length) {
       this.clearWedges();
       this.wedges = scene.cones.map(() => newWedge());
