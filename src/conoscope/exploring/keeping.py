@@ -2,9 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 
+@runtime_checkable
 class Sized(Protocol):
     """What says how many bytes it holds."""
 

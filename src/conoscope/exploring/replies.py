@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class Turn:
             self.tell(share, doing)
 
 
+@runtime_checkable
 class Handler(Protocol):
     """A verb: a function from the session, the request's `params` and its turn to a reply; ConoscopeError for what it refuses."""
 
