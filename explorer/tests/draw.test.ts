@@ -9,6 +9,8 @@ import { withScale } from "../src/draw/legend";
 import { DENSE, linksLayout, linksPicture, linksShown, MOST, rowAt } from "../src/draw/links";
 import {
   cellAt,
+  evenShare,
+  LOOKS,
   linksOf,
   looksOf,
   mapIn,
@@ -168,11 +170,38 @@ describe("maps", () => {
     for (let i = 0; i < size; i++) values[i * size + Math.max(0, i - 1)] = 1;
     const looks = looksOf({ size, values }, TOKENS);
     expect(looks).toMatchObject({ previous: 0.75, next: 0, itself: 0.25, first: 0.5, special: 0.5 });
-    expect(sentenceOf(looks)).toBe("75 % of its weight goes to the token before, 50 % to the first token.");
+    expect(sentenceOf({ size, values }, TOKENS)).toBe(
+      "75 % of its weight goes to the token before, 50 % to “[CLS]” (token 1).",
+    );
+  });
+
+  test("the sentence names the token that gets most, whatever stands beside the diagonal", () => {
+    const size = 4;
+    const row = [0.03, 0.02, 0.93, 0.02];
+    const map = { size, values: new Float32Array(Array.from({ length: size }, () => row).flat()) };
+    expect(sentenceOf(map, TOKENS)).toBe("93 % of its weight goes to “b” (token 3), 25 % to the token itself.");
+  });
+
+  test("weight is called spread only where no token gets much of another", () => {
+    const size = 12;
+    const tokens = Array.from({ length: size }, (_, i) => ({ text: `t${i}`, kind: "other", word: i }));
+    const even = { size, values: new Float32Array(size * size).fill(1 / size) };
+    expect(sentenceOf(even, tokens)).toMatch(/^Its weight is spread: a token's largest link has 8 % of its weight/);
+    const apart = new Float32Array(size * size);
+    for (let i = 0; i < size; i++) apart[i * size + ((i + 6) % size)] = 1;
+    expect(sentenceOf({ size, values: apart }, tokens)).toMatch(
+      /^Each token looks elsewhere: a token's largest link has 100 % .* of all weight 8 % goes to/,
+    );
+  });
+
+  test("the share of looking at all alike is that of an even map", () => {
+    const even = { size: 4, values: new Float32Array(16).fill(0.25) };
+    const looks = looksOf(even, TOKENS);
+    for (const look of LOOKS) expect(evenShare(look, TOKENS)).toBeCloseTo(looks[look], 12);
   });
 
   test("of a map without weight nothing is said", () => {
-    expect(sentenceOf(looksOf({ size: 1, values: new Float32Array([0]) }, TOKENS))).toBe("");
+    expect(sentenceOf({ size: 1, values: new Float32Array([0]) }, TOKENS)).toBe("");
   });
 
   test("the strongest of a row leave out what is no number", () => {

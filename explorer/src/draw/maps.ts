@@ -70,23 +70,68 @@ export function looksOf(map: SquareMap, tokens: readonly TokenInfo[]): Record<Lo
   return sums;
 }
 
-const LOOK_NAMES: Record<Look, string> = {
-  previous: "the token before",
-  next: "the token after",
-  itself: "the token itself",
-  first: "the first token",
-  special: "special tokens",
-};
+/** A place that weight goes to, in words, and its share of all weight. */
+interface Target {
+  name: string;
+  share: number;
+}
 
-/** One sentence on what a map looks at. */
-export function sentenceOf(looks: Record<Look, number>): string {
-  const order = LOOKS.filter((look) => Number.isFinite(looks[look])).sort((a, b) => looks[b] - looks[a]);
-  const [first, second] = order;
-  if (!first) return "";
-  const amount = (look: Look) => `${Math.round(looks[look] * 100)} %`;
-  if (looks[first] < 0.3) return `Its weight is spread: no more than ${amount(first)} goes to ${LOOK_NAMES[first]}.`;
-  const start = `${amount(first)} of its weight goes to ${LOOK_NAMES[first]}`;
-  return second ? `${start}, ${amount(second)} to ${LOOK_NAMES[second]}.` : `${start}.`;
+/** The places beside the diagonal, and the token that gets most; special tokens together where one of them does. */
+function targetsOf(map: SquareMap, tokens: readonly TokenInfo[]): Target[] {
+  const { previous, next, itself, special } = looksOf(map, tokens);
+  const beside = [
+    { name: "the token before", share: previous },
+    { name: "the token after", share: next },
+    { name: "the token itself", share: itself },
+  ];
+  const columns = Float64Array.from({ length: map.size }, (_, j) => shareOf(map, j));
+  const most = strongest(columns, 1)[0];
+  if (most === undefined) return beside;
+  const name = `“${visible(tokens[most]?.text ?? "", 20)}” (token ${most + 1})`;
+  const together = isSpecial(tokens[most]) && special > columns[most]!;
+  return [...beside, together ? { name: "special tokens", share: special } : { name, share: columns[most]! }];
+}
+
+/** The share of all weight that a token gets. */
+function shareOf(map: SquareMap, column: number): number {
+  let own = 0;
+  let all = 0;
+  map.values.forEach((value, i) => {
+    if (Number.isNaN(value)) return;
+    all += value;
+    if (i % map.size === column) own += value;
+  });
+  return all > 0 ? own / all : Number.NaN;
+}
+
+/** The mean over tokens of the largest share that one gives to a single token. */
+function peakOf(map: SquareMap): number {
+  const peaks: number[] = [];
+  for (let i = 0; i < map.size; i++) {
+    const row = map.values.subarray(i * map.size, (i + 1) * map.size).filter((value) => !Number.isNaN(value));
+    const all = row.reduce((sum, value) => sum + value, 0);
+    if (all > 0) peaks.push(Math.max(...row) / all);
+  }
+  return peaks.reduce((sum, peak) => sum + peak, 0) / peaks.length;
+}
+
+/** One sentence on what a map looks at; it names the token that gets most, wherever that stands. */
+export function sentenceOf(map: SquareMap, tokens: readonly TokenInfo[]): string {
+  const targets = targetsOf(map, tokens).filter(({ share }) => Number.isFinite(share));
+  const [first, second] = targets.sort((a, b) => b.share - a.share);
+  if (!first || !second) return "";
+  const percents = (share: number) => `${Math.round(share * 100)} %`;
+  if (first.share >= 0.3)
+    return `${percents(first.share)} of its weight goes to ${first.name}, ${percents(second.share)} to ${second.name}.`;
+  const start = peakOf(map) < 0.3 ? "Its weight is spread" : "Each token looks elsewhere";
+  return `${start}: a token's largest link has ${percents(peakOf(map))} of its weight on average; of all weight ${percents(first.share)} goes to ${first.name}, ${percents(second.share)} to ${second.name}.`;
+}
+
+/** The share that a map would have in which each token looks at all alike. */
+export function evenShare(look: Look, tokens: readonly TokenInfo[]): number {
+  const count = tokens.length;
+  if (look === "special") return tokens.filter(isSpecial).length / count;
+  return look === "previous" || look === "next" ? (count - 1) / count ** 2 : 1 / count;
 }
 
 const SPECIAL = new Set(["cls", "sep", "special"]);

@@ -6,16 +6,7 @@ import type { Theme } from "../draw/colour";
 import { csvOf } from "../draw/csv";
 import { withScale } from "../draw/legend";
 import type { Focus } from "../draw/links";
-import {
-  looksOf,
-  mapIn,
-  matrixLayout,
-  matrixPicture,
-  matrixPixels,
-  pixelsOf,
-  sentenceOf,
-  strongest,
-} from "../draw/maps";
+import { mapIn, matrixLayout, matrixPicture, matrixPixels, pixelsOf, sentenceOf, strongest } from "../draw/maps";
 import { largest, rootScale, type Scale, scaleFor } from "../draw/scale";
 import { figure, percent, visible } from "../draw/text";
 import { Drawn, Failure, ScaleLegend, Segments, Stepper, Waiting } from "../panels/parts";
@@ -121,7 +112,7 @@ function Maps({ shown, kind, layer, head }: MapsProps) {
   const { buffer, byteOffset, length } = map.values;
   const scale = useMemo(() => scaleFor(map.values, signed, true), [buffer, byteOffset, length, signed]);
   const looks = useMemo(
-    () => (signed || kind === "norms" ? null : sentenceOf(looksOf(map, tokens))),
+    () => (signed || kind === "norms" ? null : sentenceOf(map, tokens)),
     [buffer, byteOffset, length, signed, kind, tokens],
   );
   const unit = signed ? "difference" : kind === "norms" ? "length" : kind === "weights" ? "weight" : "share";

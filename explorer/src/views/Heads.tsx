@@ -5,7 +5,7 @@ import { modelOf, resultOf, type Shown, useApp, useReply } from "../context";
 import { minus, tensorMinus } from "../draw/difference";
 import { gatesOf, THRESHOLDS } from "../draw/gates";
 import { type Cell, shortFigure, thumbAt, valueAt } from "../draw/heads";
-import { looksOf, mapIn } from "../draw/maps";
+import { evenShare, looksOf, mapIn } from "../draw/maps";
 import { percent, shortName, visible } from "../draw/text";
 import { GRID_OPTIONS, type GridOption, gateOf, optionOf } from "../gridOptions";
 import { Failure, Select, Waiting } from "../panels/parts";
@@ -131,6 +131,7 @@ function TextGrid({ option, sides }: { option: GridOption; sides: Sides }) {
       of={[run.reply, sides.b.reply, null]}
       cellOf={(layer, head) => textCell(option, sides, run.reply!, values, layer, head)}
       textOf={(layer, head) => describe(option, gateOf(run.reply!.data, layer, head), valueAt(values, layer, head))}
+      even={option.look && !signed ? evenShare(option.look, run.reply.data.tokens) : null}
     />
   );
 }

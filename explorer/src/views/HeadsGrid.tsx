@@ -9,6 +9,7 @@ import { type Cell, cornerOf, type GridLayout, gridLayout, gridPicture, valueAt 
 import { withScale } from "../draw/legend";
 import { strongest } from "../draw/maps";
 import { evenScale, largest, type Scale, signedScale } from "../draw/scale";
+import { percent } from "../draw/text";
 import type { GridOption } from "../gridOptions";
 import { Drawn, ScaleLegend } from "../panels/parts";
 import type { Tensor } from "../protocol";
@@ -32,9 +33,11 @@ interface GridProps {
   of: readonly [unknown, unknown, unknown];
   cellOf: (layer: number, head: number) => Cell;
   textOf: (layer: number, head: number) => string;
+  /** What each number would be if every token looked at all alike. */
+  even?: number | null;
 }
 
-export function Grid({ option, shape, values, signed, stale, of, cellOf, textOf }: GridProps) {
+export function Grid({ option, shape, values, signed, stale, of, cellOf, textOf, even = null }: GridProps) {
   const { state } = useApp();
   const theme = useTheme();
   const [ref, width] = useWidth<HTMLDivElement>(640);
@@ -73,6 +76,9 @@ export function Grid({ option, shape, values, signed, stale, of, cellOf, textOf 
       {option.kind === "gate" ? <GateLegend shape={shape} cellOf={cellOf} /> : null}
       {option.kind === "value" ? <ScaleLegend scale={scale} name={option.name} /> : null}
       {values ? <Most values={values} shape={shape} textOf={textOf} /> : null}
+      {even === null ? null : (
+        <p class="muted">If every token looked at all alike, it would be {percent(even)} in this text.</p>
+      )}
     </>
   );
 }
