@@ -44,6 +44,8 @@ export function mount(element: HTMLElement, host: Host, options: MountOptions = 
     host.hello().then(
       (hello) => {
         if (tablesOf(hello) !== tablesOf(old)) store.forgetErrors();
+        // What was answered in the middle of a task is of fewer texts than there are at its end.
+        if (hello.filling?.doing !== old.filling?.doing) store.forgetGrowing();
         show(hello);
       },
       () => {},
@@ -78,7 +80,9 @@ function tablesOf({ results }: Hello): string {
 function Opening({ doing }: { doing: string }) {
   return (
     <p class="opening" role="status">
-      Opening the model. {doing ? `${visible(doing, 120)}…` : "This takes a few seconds the first time."}
+      {doing
+        ? `Opening the model: ${visible(doing, 120)}…`
+        : "Opening the model. This takes a few seconds the first time."}
     </p>
   );
 }

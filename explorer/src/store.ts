@@ -9,7 +9,11 @@ export type Loadable<D> =
   | { status: "done"; reply: Reply<D> }
   | { status: "error"; error: string };
 
+/** Verbs whose answers grow while the library measures and predicts in the background. */
+const GROWING = new Set(["cones", "grid", "mean_map", "place", "scores", "stream", "table"]);
+
 interface Entry {
+  verb: string;
   signal: Signal<Loadable<unknown>>;
   bytes: number;
   abort: AbortController;
@@ -38,6 +42,7 @@ export class Store {
       return known.signal as ReadonlySignal<Loadable<D>>;
     }
     const entry: Entry = {
+      verb,
       signal: signal<Loadable<unknown>>({ status: "idle" }),
       bytes: 0,
       abort: new AbortController(),
@@ -62,6 +67,17 @@ export class Store {
   forgetErrors(): void {
     for (const entry of this.entries.values()) {
       if (entry.signal.peek().status === "error") entry.signal.value = { status: "idle" };
+    }
+    this.generation.value += 1;
+  }
+
+  /** Forgets the answers that may be of fewer texts than there are now. */
+  forgetGrowing(): void {
+    for (const entry of this.entries.values()) {
+      if (!GROWING.has(entry.verb) || entry.signal.peek().status !== "done") continue;
+      this.bytes -= entry.bytes;
+      entry.bytes = 0;
+      entry.signal.value = { status: "idle" };
     }
     this.generation.value += 1;
   }

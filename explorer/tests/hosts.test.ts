@@ -126,6 +126,21 @@ describe("the store", () => {
     expect(host.asked.map(({ params }) => (params as { text: string }).text)).toEqual(["a", "ab", "a"]);
   });
 
+  test("asks again for what grows in the background, and for nothing else", async () => {
+    const host = new MockHost();
+    const store = new Store(host);
+    const grid = () => store.ask("grid", { result: 0, what: "entropy" });
+    const answer = () => store.ask("answer", { model: 0, text: "a" });
+    const [first, kept] = [grid(), answer()];
+    await vi.waitFor(() => expect([first.value.status, kept.value.status]).toEqual(["done", "done"]));
+    store.forgetGrowing();
+    expect([first.value.status, kept.value.status]).toEqual(["idle", "done"]);
+    grid();
+    answer();
+    await vi.waitFor(() => expect(first.value.status).toBe("done"));
+    expect(host.asked.map(({ verb }) => verb)).toEqual(["grid", "answer", "grid"]);
+  });
+
   test("keeps an error until it is tried again", async () => {
     const store = new Store(new MockHost());
     const asked = store.ask("nothing", {});
