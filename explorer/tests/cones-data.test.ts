@@ -153,16 +153,25 @@ describe("angles", () => {
 
 describe("a scene", () => {
   test("hides the points and cones of classes that are hidden", () => {
-    const all = counted(sceneOf(cones, choice)).shown;
+    const all = counted(sceneOf(cones, choice), cones.data.points).shown;
     const some = sceneOf(cones, { ...choice, hidden: new Set([1]) });
     const ofClass = cones.data.points.filter(({ label }) => label === 1).length;
-    expect(counted(some).shown).toBe(all - ofClass);
+    expect(counted(some, cones.data.points).shown).toBe(all - ofClass);
     expect(some.visible).toEqual([true, false, true]);
   });
 
   test("of errors alone has exactly the examples whose prediction is not their label", () => {
     const errors = cones.data.points.filter(({ label, predicted }) => label !== predicted).length;
-    expect(counted(sceneOf(cones, { ...choice, errorsOnly: true }))).toEqual({ shown: errors, wrong: errors });
+    expect(counted(sceneOf(cones, { ...choice, errorsOnly: true }), cones.data.points)).toEqual({
+      shown: errors,
+      wrong: errors,
+    });
+  });
+
+  test("counts no errors where no answer is known", () => {
+    const unknown = cones.data.points.map((point) => ({ ...point, predicted: null }));
+    const silent = { ...cones, data: { ...cones.data, points: unknown } };
+    expect(counted(sceneOf(silent, choice), unknown).wrong).toBeNull();
   });
 
   test("is stepped through in the order of the sample, around its end", () => {

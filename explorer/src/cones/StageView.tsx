@@ -44,7 +44,7 @@ export function StageView({ at, texts, view, filters, dark }: StageViewProps) {
   const marks = useMemo(() => marksOf(cones, choice, texts), [cones, choice, ...texts]);
   const mark = pointed.index >= 0 ? pointed.index : chosen;
   const scene = useMemo(() => ({ ...base, texts: marks, pointed: base.shown[mark] ? mark : -1 }), [base, marks, mark]);
-  const count = useMemo(() => counted(base), [base]);
+  const count = useMemo(() => counted(base, cones.data.points), [base, cones]);
   const radius = lengths ? radiusOf(rowValues(cones.arrays[`length:${site}`], row)) : null;
   const point = cones.data.points[pointed.index];
   const picked = cones.data.points[chosen];
@@ -75,7 +75,7 @@ export function StageView({ at, texts, view, filters, dark }: StageViewProps) {
       </div>
       <p class="muted">
         Layer {layer}: {count.shown.toLocaleString("en")} examples
-        {count.shown ? `, ${count.wrong.toLocaleString("en")} of them wrong (✕)` : ""}.
+        {count.wrong === null ? "" : `, ${count.wrong.toLocaleString("en")} of them wrong (✕)`}.
         {count.shown
           ? ""
           : " No example is shown in this layer: measure with -m class_cones:vectors=all to sample them in every layer."}

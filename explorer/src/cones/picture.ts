@@ -1,5 +1,5 @@
 /** From replies to a scene: which points, which cones, which texts. */
-import { type ConesReply, cloudOf, conesOf, type PlaceReply, pathOf, rightOf, tokensOf } from "./data";
+import { type ConePoint, type ConesReply, cloudOf, conesOf, type PlaceReply, pathOf, rightOf, tokensOf } from "./data";
 import type { Marked, Scene } from "./scene";
 
 export interface Choice {
@@ -58,14 +58,16 @@ export function marksOf(cones: ConesReply, choice: Choice, texts: NamedPlace[]):
   });
 }
 
-/** How many points are drawn, and how many of these are errors. */
-export function counted(scene: Scene): { shown: number; wrong: number } {
-  let [shown, wrong] = [0, 0];
+/** How many points are drawn, and how many of these are errors; null where no answer is known. */
+export function counted(scene: Scene, points: readonly ConePoint[]): { shown: number; wrong: number | null } {
+  let [shown, wrong, known] = [0, 0, 0];
   scene.shown.forEach((there, i) => {
+    const point = points[i];
     shown += there;
+    known += there && point && rightOf(point) !== null ? 1 : 0;
     wrong += there && scene.wrong[i]! ? 1 : 0;
   });
-  return { shown, wrong };
+  return { shown, wrong: known ? wrong : null };
 }
 
 /** The next shown point after one, in the order of the sample; -1 if none is shown. */
