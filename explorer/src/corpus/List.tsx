@@ -160,7 +160,12 @@ function Row({ index, total, row, labels, inOrder, onTake, onFocus, taken }: Row
             </>
           )}
           {row.probability === null ? "" : ` ${row.probability.toFixed(2)}`}
-          {row.angle === null ? "" : ` · ${row.angle.toFixed(0)}°`}
+          {row.angle === null ? null : (
+            <span title="The true angle to the direction of its own class, in the last layer">
+              {" "}
+              · {row.angle.toFixed(0)}° off
+            </span>
+          )}
         </span>
       </button>
       {live ? (

@@ -67,7 +67,7 @@ export function Waterfall({ title, parts, up, down }: WaterfallProps) {
 }
 
 function nameOf({ kind, layer }: Step): string {
-  return layer === null ? NAMES[kind] : `${layer} ${NAMES[kind]}`;
+  return layer === null ? NAMES[kind] : `layer ${layer}, ${NAMES[kind]}`;
 }
 
 function Bar({ from, to, zero, sign }: { from: number; to: number; zero: number; sign: number }) {

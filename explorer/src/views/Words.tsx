@@ -89,12 +89,12 @@ function Legend({ difference, editable, classifies }: { difference: boolean; edi
   const [more, less] = difference
     ? ["more in B than in A", "less in B than in A"]
     : classifies
-      ? ["for the answer, or much looked at", "against the answer"]
+      ? ["for the answer; of attention: much looked at", "against the answer"]
       : ["much looked at or taken", "below zero"];
   return (
     <p class="reading">
-      <span class="swatch for" /> {more} <span class="swatch against" /> {less}. The darker, the nearer to the method's
-      largest score.
+      Orange <span class="swatch for" />: {more}. Blue <span class="swatch against" />: {less}. The darker, the nearer
+      to the method's largest score.
       {editable ? " Click a word to erase it; right-click or hold it to replace it, and see the answer move." : ""}
     </p>
   );
