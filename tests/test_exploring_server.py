@@ -16,9 +16,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from conoscope.common.errors import ConoscopeError
-from conoscope.exploring import bundle, server
+from conoscope.exploring import bundle, guarding, server
 from conoscope.exploring.frames import decoded
-from conoscope.exploring.guarding import POLICY
+from conoscope.exploring.guarding import POLICY, Guard
 from conoscope.exploring.replies import Reply, Turn
 
 TOKEN = "a-token-that-only-the-page-knows"
@@ -187,6 +187,30 @@ def test_what_a_browser_is_started_with_opens_the_page_once_so_that_a_list_of_pr
     assert TOKEN in first[1]["set-cookie"]
     assert asked(port, path, cookie=False)[0] == 403
     assert asked(port, path)[0] == 200
+
+
+def test_what_a_browser_was_started_with_opens_nothing_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    def opened(ticket: str) -> int:
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"127.0.0.1:1")]}
+        sent.clear()
+        asyncio.run(guard({**scope, "query_string": f"token={ticket}".encode()}, None, send))  # type: ignore[arg-type]
+        return int(sent[0]["status"])
+
+    guard = Guard(page, 1)
+    now = time.monotonic()
+    early, late = guard.ticket(), guard.ticket()
+    monkeypatch.setattr(guarding.time, "monotonic", lambda: now + 0.9 * guarding.LASTS)
+    assert opened(early) == 200
+    monkeypatch.setattr(guarding.time, "monotonic", lambda: now + 1.1 * guarding.LASTS)
+    assert opened(late) == 403
 
 
 @pytest.mark.parametrize(
@@ -415,6 +439,24 @@ def test_pages_and_their_requests_are_limited(port: int) -> None:
             assert (await asyncio.wait_for(echoed(socket), 5))["ok"]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: "])
+def test_connections_that_do_not_ask_make_room_for_those_that_do(
+    port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def talk(page: Any) -> None:
+        monkeypatch.setattr(server, "PATIENCE", 0.2)
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(server.CONNECTIONS)]
+        for _, writer in silent:
+            writer.write(said)
+        for reader, writer in silent:
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+        assert (await asyncio.to_thread(asked, port, "/"))[0] == 200
+        assert (await echoed(page))["ok"]
+
+    talked(port, talk)
 
 
 def test_a_port_that_is_taken_is_one_line(port: int) -> None:

@@ -7,6 +7,7 @@ come from this very page.
 
 import hmac
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any
@@ -39,6 +40,8 @@ HEADERS = {
     "x-frame-options": "DENY",
 }
 """Sent with every answer."""
+LASTS = 60.0
+"""Seconds for which a token that opens the page once does so: a browser that does not start leaves it in a list of processes."""
 WHERE = "Open the address that conoscope explore printed: it holds the token."
 
 
@@ -47,15 +50,15 @@ class Guard:
 
     def __init__(self, app: App, port: int, token: str | None = None) -> None:
         self.app, self.token = app, token or secrets.token_urlsafe(32)
-        self._tickets: set[str] = set()
+        self._tickets: dict[str, float] = {}
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         # Cookies are shared between ports: two explorers side by side need names of their own.
         self.cookie = f"conoscope-{port}"
 
     def ticket(self) -> str:
-        """A token that opens the page once."""
+        """A token that opens the page once, within a minute."""
         made = secrets.token_urlsafe(32)
-        self._tickets.add(made)
+        self._tickets[made] = time.monotonic() + LASTS
         return made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,9 +97,8 @@ class Guard:
 
     def _takes(self, given: str) -> bool:
         """Whether a token is a ticket, which then is one no more."""
-        found = [ticket for ticket in self._tickets if _is_same(given, ticket)]
-        self._tickets.difference_update(found)
-        return bool(found)
+        ends = [self._tickets.pop(ticket) for ticket in tuple(self._tickets) if _is_same(given, ticket)]
+        return any(end > time.monotonic() for end in ends)
 
     def _headers(self, scope: Scope) -> Mapping[str, str]:
         if _token_of(scope) is None:

@@ -31,6 +31,8 @@ TOO_MUCH = 4001
 """The code of a socket that is closed because too much was asked at once."""
 GRACE = 2
 """Seconds that connections have to end."""
+PATIENCE = 5.0
+"""Seconds within which a connection must have asked: any program can connect, and those that say nothing take others' room."""
 
 
 class Outbox:
@@ -68,7 +70,7 @@ def serve(answering: Answering, port: int, opened: Callable[[str, str], None], t
         queue = Queue(answering)
         guard = Guard(application(queue), listener.getsockname()[1], token)
         config = uvicorn.Config(
-            guard, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off", http="h11",
+            guard, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off", http=_impatient(),
             ws="websockets-sansio", loop="asyncio", ws_max_size=MESSAGE, ws_per_message_deflate=False,
             limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=GRACE,
         )  # fmt: skip
@@ -78,6 +80,23 @@ def serve(answering: Answering, port: int, opened: Callable[[str, str], None], t
             uvicorn.Server(config).run(sockets=[listener])
         finally:
             queue.close()
+
+
+def _impatient() -> "type[asyncio.Protocol]":
+    """The protocol of connections, which ends those that have not asked in time."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.loop.call_later(PATIENCE, self._end_if_silent)
+
+        def _end_if_silent(self) -> None:
+            # That of a socket is no longer among them.
+            if self.cycle is None and self in self.connections:
+                self.transport.close()
+
+    return Impatient
 
 
 def listening(port: int) -> socket.socket:
