@@ -247,6 +247,12 @@ def test_a_table_has_its_first_rows_where_columns_have_a_value(session: Session,
     assert row[reply.data["columns"].index("value")] == frame["value"].iloc[0]
     assert session.ask("table", {"name": "sim", "where": {"site": "' or 1=1"}}).data["total"] == 0
     assert "site" in refusal(session, "table", name="sim", where={"sites": "key"})
+
+
+@pytest.mark.parametrize("value", [[], ["key"], {}, {"a": 1}, [[1]], 10**30, -(10**400)])
+@pytest.mark.parametrize("column", ["site", "layer", "value", "n"])
+def test_columns_are_compared_with_texts_and_numbers_alone(session: Session, column: str, value: Any) -> None:
+    assert column in refusal(session, "table", name="sim", where={column: value})
     assert "norms" in refusal(session, "table", name="norms")
 
 
@@ -435,6 +441,27 @@ def test_steps_begin_when_nobody_has_asked_for_a_while_and_end_when_somebody_ask
     turns.close()
     with pytest.raises(Interrupted), turns.step():
         raise AssertionError("a step began after the end")
+
+
+def test_two_sessions_use_models_in_turn_and_a_step_of_one_ends_for_a_request_of_the_other() -> None:
+    one, other = Turns(pause=0), Turns(pause=0)
+    begun, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with suppress(Interrupted), one.step() as check:
+            begun.set()
+            while True:
+                check()
+        ended.set()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert begun.wait(10)
+    with other.request():
+        assert ended.wait(10)
+    one.close()
+    with other.step() as check:
+        check()
 
 
 @pytest.fixture

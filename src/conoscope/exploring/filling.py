@@ -64,6 +64,7 @@ class Filling:
         self.measured: dict[int, Result] = {}
         self.predictions: dict[int, Predictions] = {}
         self.errors: list[str] = []
+        self._tried: set[int] = set()
         self._share: tuple[str, int, int] | None = None
         self._thread: threading.Thread | None = None
 
@@ -75,10 +76,10 @@ class Filling:
             self._thread.start()
 
     @property
-    def expected(self) -> int:
-        """How many results there will be at the end: one for each model, where no results are open."""
-        begun = self._thread is not None and not self.opened.results
-        return len(self.opened.models) if begun and self._share is not None else len(self.measured)
+    def coming(self) -> list[int]:
+        """The models of which there will be a result and is none yet: all that are not measured, where no results are open."""
+        begun = self._thread is not None and not self.opened.results and self._share is not None
+        return [number for number in range(len(self.opened.models)) if number not in self._tried] if begun else []
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until all is found."""
@@ -106,6 +107,7 @@ class Filling:
             measurable = [] if self.opened.results else list(enumerate(self.opened.models))
             for number, loaded in measurable:
                 self._guarded(self._measure, number, loaded)
+                self._tried.add(number)
             for number, loaded in enumerate(self.opened.models):
                 if len(loaded.labels) > 1:
                     self._guarded(self._predict, number, loaded)
@@ -146,6 +148,7 @@ class Filling:
             found = self._uninterrupted(step)
             whole = found if whole is None else whole + found
             self.measured[number] = whole
+            self._tried.add(number)
 
     def _predict(self, number: int, loaded: "LoadedModel") -> None:
         """Find the answers to the first texts, a batch at a time."""

@@ -48,7 +48,7 @@ class Shelf:
     @property
     def results(self) -> list[OpenResult]:
         """The results that are open, then those that are being measured, one for each model, as far as they are."""
-        here = (OpenResult(self._here(model), result, model) for model, result in self.filling.measured.items())
+        here = (OpenResult(self._here(model), result, model) for model, result in sorted(self.filling.measured.items()))
         return [*self.opened.results, *here]
 
     def _here(self, model: int) -> str:
@@ -58,9 +58,8 @@ class Shelf:
     def described(self) -> list[dict[str, Any]]:
         """What `hello` says of the results; those that are not there yet have no tables."""
         known = [_described(one) for one in self.results]
-        numbers = range(len(known) - len(self.opened.results), self.filling.expected)
         coming = {"source": "", "corpus": str(self.opened.corpus), "tables": []}
-        return [*known, *({"name": self._here(number), "model": number, **coming} for number in numbers)]
+        return [*known, *({"name": self._here(model), "model": model, **coming} for model in self.filling.coming)]
 
     @property
     def corpus(self) -> dict[str, Any] | None:
@@ -90,7 +89,7 @@ class Shelf:
     def result(self, params: Mapping[str, Any]) -> OpenResult:
         """The result that a request names; RequestError that says what to do if there is none."""
         found = self.results
-        number = whole(params.get("result", 0), "result", 0, max(len(found), self.filling.expected, 1) - 1)
+        number = whole(params.get("result", 0), "result", 0, max(len(found) + len(self.filling.coming), 1) - 1)
         if number >= len(found):
             raise RequestError(f"no result is open: {self.filling.doing or MEASURE}")
         return found[number]

@@ -11,7 +11,7 @@ from conoscope.common.keywords import nearest
 from conoscope.exploring.inputs import name_in, whole
 from conoscope.exploring.opening import OpenResult
 from conoscope.exploring.replies import Handler, Reply, Turn
-from conoscope.exploring.requests import RequestError
+from conoscope.exploring.requests import LARGEST, RequestError
 from conoscope.exploring.shelf import table_of
 from conoscope.results.store import TableInfo
 
@@ -156,6 +156,8 @@ def table(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     for column, value in where.items():
         if column not in frame:
             raise RequestError(f"{name} has no column {column!r}{nearest(column, map(str, frame.columns))}")
+        if not isinstance(value, str | int | float | None) or (isinstance(value, int) and abs(value) > LARGEST):
+            raise RequestError(f"{column} is no text nor number that a table holds; give one, or null for rows without one")
         frame = frame[frame[column].isna() if value is None else frame[column] == value]
     limit = whole(params.get("limit", 200), "limit", 0, ROWS)
     shown = frame.head(min(limit, max(1, CELLS // max(1, len(frame.columns)))))
