@@ -1,5 +1,6 @@
 """What the explorer says of results and texts: numbers are those of tables, places those of points, and what lacks is told."""
 
+import json
 import shutil
 import threading
 import time
@@ -523,6 +524,89 @@ def test_a_model_at_the_same_place_with_other_weights_is_not_opened(folders: Pat
     opened = open_paths(["out"])
     assert opened.models == ()
     assert "another one" in opened.notes[0]
+
+
+def changed(path: Path, **parts: dict[str, Any]) -> None:
+    """Put other values into parts of a file of JSON."""
+    said = json.loads(path.read_text(encoding="utf-8"))
+    said |= {name: {**said[name], **values} for name, values in parts.items()}
+    path.write_text(json.dumps(said), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("model", "name", ["model"]),
+        ("model", "labels", 5),
+        ("model", "labels", [{}]),
+        ("corpus", "name", {}),
+        ("corpus", "split", [1]),
+        ("seen", "examples", "many"),
+    ],
+)
+def test_a_provenance_in_which_names_are_no_names_is_refused_in_one_line(folders: Path, part: str, name: str, value: Any) -> None:
+    changed(folders / "out" / "provenance.json", **{part: {name: value}})
+    with pytest.raises(ConoscopeError, match="does not say") as caught:
+        open_paths(["out"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_provenance_that_is_nested_too_deeply_is_refused_in_one_line(folders: Path) -> None:
+    (folders / "out" / "provenance.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(ConoscopeError, match="no provenance can be read"):
+        open_paths(["out"])
+
+
+def test_results_do_not_open_a_file_that_they_do_not_know(folders: Path) -> None:
+    (folders / "letter.csv").write_text("text,label\nnobody reads this,positive\n", encoding="utf-8")
+    corpus = {"name": str(folders / "letter.csv"), "split": None}
+    for known in ({"fingerprint": ""}, {"fingerprint": None}, {"fingerprint": "guessed"}):
+        changed(folders / "out" / "provenance.json", corpus={**corpus, **known})
+        opened = open_paths(["out"])
+        assert opened.corpus is None
+        assert "has changed" in opened.notes[0]
+
+
+@pytest.mark.parametrize("name", ["../secret", "{}/secret", "..\\secret"])
+def test_a_table_is_a_file_of_its_folder(folders: Path, name: str) -> None:
+    (folders / "out" / "sim.parquet").rename(folders / "secret.parquet")
+    index = folders / "out" / "tables.json"
+    listed = json.loads(index.read_text(encoding="utf-8"))
+    listed[name.format(folders)] = listed.pop("sim")
+    index.write_text(json.dumps(listed), encoding="utf-8")
+    assert not any("secret" in table for table in Result.load(folders / "out").tables)
+
+
+@pytest.mark.parametrize("column", ["layer", "head"])
+@pytest.mark.parametrize("value", [10**9, -1, 0])
+def test_tables_of_more_heads_than_a_model_has_are_refused_before_there_is_room_for_them(
+    session: Session, result: Result, column: str, value: int
+) -> None:
+    names = ("sim", "attention_entropy", "gates", "gates.maps", "gates.names")
+    tables = {name: result[name].assign(**{column: value}) for name in names}
+    damaged = Result(Path("nowhere"), result.provenance)
+    damaged.__dict__.update(tables=tables, index=result.index)
+    asked = Session(replace(session.opened, results=(OpenResult("damaged", damaged, 0),)))
+    for verb, params in (
+        ("grid", {"what": "sim_key"}),
+        ("grid", {"what": "gate"}),
+        ("scores", {}),
+        ("mean_map", {"layer": 1, "head": 1}),
+    ):
+        assert "measure again" in refusal(asked, verb, **params)
+
+
+def test_tables_that_name_other_classes_than_the_model_are_refused(session: Session, result: Result) -> None:
+    axes = result["class_cones.axes:vectors=all"]
+    damaged = Result(Path("nowhere"), result.provenance)
+    damaged.__dict__.update(tables={"class_cones.axes:vectors=all": axes.assign(**{"class": "another"})}, index=result.index)
+    asked = Session(replace(session.opened, results=(OpenResult("damaged", damaged, 0),)))
+    assert "measure again" in refusal(asked, "cones")
+
+
+def test_a_text_has_no_place_among_vectors_of_a_model_that_is_not_open(session: Session) -> None:
+    gone = replace(session.opened.results[0], model=None)
+    assert "another model" in refusal(Session(replace(session.opened, results=(gone,))), "place", text="the soup")
 
 
 def test_paths_that_are_nothing_are_refused_in_one_line(folders: Path) -> None:

@@ -103,7 +103,10 @@ def _rows(frame: pd.DataFrame, site: str) -> pd.DataFrame:
 
 
 def _at(column: "pd.Series[Any]", place: Mapping[Any, int]) -> np.ndarray:
-    return column.map(place).to_numpy(int)
+    found = column.map(place)
+    if found.isna().any():
+        raise RequestError("the tables of this result name layers or classes that its axes have not; measure again")
+    return found.to_numpy(int)
 
 
 def _floats(frame: pd.DataFrame, columns: Sequence[str]) -> Float[np.ndarray, "n k"]:
@@ -189,7 +192,7 @@ def place(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply:
     shelf, given = session.shelf, session.read(params)
     one, centred = shelf.result(params), bool(params.get("centred"))
     site = name_in(params.get("site", "hidden"), "site", SITES)
-    if one.model is not None and one.model != given.model:
+    if one.model != given.model:
         raise RequestError(f"{one.name} is of another model; a text has its place among the vectors of its own")
     left = session.left(given, turn)
     directions = shelf.directions(whole(params.get("result", 0), "result", 0, len(shelf.results) - 1)).get(site, {})

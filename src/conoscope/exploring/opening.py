@@ -95,7 +95,7 @@ class _Opening:
         elif not isinstance(source, str | Path) or is_model_named(source):
             self.models.append(self._loaded(source))
         else:
-            self.results += [(Result(part, read_provenance(part)), readable(str(part))) for part in results_in(Path(source))]
+            self.results += [(Result(part, sound_provenance(part)), readable(str(part))) for part in results_in(Path(source))]
 
     def with_models(self) -> tuple[OpenResult, ...]:
         """The results under names of their own; the models that they are of are opened, if they are found."""
@@ -157,6 +157,19 @@ class _Opening:
         from conoscope.capture.loading import load_and_tell
 
         return load_and_tell(source, self.device, self.dtype)
+
+
+def sound_provenance(folder: Path) -> dict[str, Any]:
+    """The content of provenance.json, in which names are names; OutputError of one line if they are not."""
+    found = read_provenance(folder)
+    named = {f"the {name} of the {part}": found[part].get(name) for part in ("model", "corpus") for name in ("name", "split")}
+    wrong = [what for what, name in named.items() if not isinstance(name, str | None)]
+    listed = {f"the labels of the {part}": found[part].get("labels") or [] for part in ("model", "corpus")}
+    wrong += [what for what, names in listed.items() if not isinstance(names, list) or not all(isinstance(n, str) for n in names)]
+    wrong += [] if isinstance(found["seen"].get("examples"), int) else ["how many texts were seen"]
+    if wrong:
+        raise OutputError(f"provenance.json in {folder} does not say {one_of(wrong)}; measure again")
+    return found
 
 
 def short_name(provenance: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ ROWS = 1000
 """The most rows of a table that a reply holds."""
 CELLS = 20_000
 """The most cells."""
+HEADS = 1 << 16
+"""The most heads, or cells of a map, that a table may name: what is larger no model has."""
 EFFECTS = ("logit_predicted", "logit_true")
 
 
@@ -85,8 +87,17 @@ def _gates(one: OpenResult) -> Reply:
     return Reply({"gates": names, "n": _most(frame["n"]), "about": _info(one, "gates.names").summary, "unit": "share"}, arrays)
 
 
-def _size(frame: pd.DataFrame) -> tuple[int, int]:
-    return int(frame["layer"].max()), int(frame["head"].max())
+def _size(frame: pd.DataFrame, rows: str = "layer", columns: str = "head") -> tuple[int, int]:
+    """How many layers and heads a table names; RequestError if there are none, or more than a model has."""
+    if frame.empty or int(frame[[rows, columns]].min().min()) < 1:
+        raise RequestError(f"the table has no {rows} or {columns} from 1 on; measure again")
+    return _bounded(int(frame[rows].max()), int(frame[columns].max()))
+
+
+def _bounded(rows: int, columns: int) -> tuple[int, int]:
+    if rows * columns > HEADS:
+        raise RequestError(f"the table names heads or cells up to {rows:,}.{columns:,}, which no model has; measure again")
+    return rows, columns
 
 
 def _most(counts: "pd.Series[int]") -> int:
@@ -107,6 +118,7 @@ def _asking(one: OpenResult, layers: int, heads: int) -> list[int]:
     if entropy is None:
         return [heads] * layers
     counts = one.result.tables[entropy].dropna(subset="head").groupby("layer")["head"].max()
+    _bounded(layers, int(counts.max()))
     return [int(counts.get(layer, heads)) for layer in range(1, layers + 1)]
 
 
@@ -140,7 +152,7 @@ def mean_map(session: "Session", params: Mapping[str, Any], turn: Turn) -> Reply
     chosen = frame[(frame["layer"] == layer) & (frame["head"] == head)]
     if chosen.empty:
         raise RequestError(f"{one.name} has no map of head {layer}.{head}; choose another head")
-    size = int(frame[["query", "key"]].to_numpy().max())
+    size = max(_size(frame, "query", "key"))
     found = np.full((size, size), np.nan, dtype=np.float32)
     found[chosen["query"].to_numpy(int) - 1, chosen["key"].to_numpy(int) - 1] = chosen["value"].to_numpy(float, na_value=np.nan)
     return Reply({"about": _info(one, "gates.maps").summary, "n": _most(chosen["n"])}, {"map": found})
