@@ -65,6 +65,25 @@ function stepMap(app: App): void {
   if (offered.length) map.value = offered[(offered.indexOf(map.value) + 1) % offered.length]!;
 }
 
+/** Moves the focus among the buttons of a list by arrows, Home and End, so that Tab passes the list in one step. */
+export function walk(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const buttons = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("button")];
+  const now = buttons.indexOf(event.target as HTMLElement);
+  const places: Record<string, number> = {
+    ArrowLeft: now - 1,
+    ArrowUp: now - 1,
+    ArrowRight: now + 1,
+    ArrowDown: now + 1,
+    Home: 0,
+    End: buttons.length - 1,
+  };
+  const place = places[event.key];
+  if (now < 0 || place === undefined) return;
+  event.preventDefault();
+  buttons[Math.max(0, Math.min(buttons.length - 1, place))]?.focus();
+}
+
 /** Whether a key goes to what is focused: something typed into, or a choice that has keys of its own. */
 export function takesKeys(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable]") !== null;

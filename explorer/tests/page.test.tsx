@@ -54,6 +54,25 @@ test("tabs are walked with arrows, and one of them alone is in the order of Tab"
   expect(document.activeElement).toBe(tabs()[1]);
 });
 
+test("of the tokens one alone is in the order of Tab, and arrows go to the others", async () => {
+  const { root } = await opened();
+  await vi.waitFor(() => expect(root.querySelectorAll(".chips .chip").length).toBeGreaterThan(3));
+  const chips = [...root.querySelectorAll<HTMLElement>(".chips .chip")];
+  expect(chips.map(({ tabIndex }) => tabIndex)).toEqual(chips.map((_, i) => (i ? -1 : 0)));
+  const press = (key: string) =>
+    document.activeElement!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  chips[0]!.focus();
+  for (const [key, place] of [
+    ["ArrowRight", 1],
+    ["End", chips.length - 1],
+    ["ArrowRight", chips.length - 1],
+    ["Home", 0],
+  ] as const) {
+    press(key);
+    expect(document.activeElement).toBe(chips[place]);
+  }
+});
+
 test("keys go around the ends of tabs, and stop at those of rows and grids", () => {
   expect([tabAfter("ArrowLeft", "head"), tabAfter("ArrowRight", "stream"), tabAfter("a", "head")]).toEqual([
     "stream",

@@ -4,6 +4,7 @@ import { setPair, setText } from "../actions";
 import { modelOf, type Side, useApp, useInput, useReply, useRun } from "../context";
 import { isSpecial } from "../draw/maps";
 import { percent, shortName, visible } from "../draw/text";
+import { walk } from "../keys";
 import type { AnswerData, RunData, TokenInfo } from "../protocol";
 import { withoutEmpty } from "../state";
 import { EditList } from "./EditList";
@@ -219,17 +220,19 @@ function Bar({
 function Tokens({ side, run }: { side: Side; run: RunData | null }) {
   const { state, hello } = useApp();
   if (!run) return null;
+  const inOrder = state.token.value !== null && state.token.value < run.tokens.length ? state.token.value : 0;
   return (
     <details class="tokens" open={run.tokens.length <= 64}>
       <summary>
         {run.tokens.length} tokens{run.truncated ? `, cut at ${hello.limits.tokens}` : ""}
       </summary>
-      <div class="chips">
+      <div class="chips" role="group" aria-label="Tokens; arrow keys move" onKeyDown={walk}>
         {run.tokens.map((token, i) => (
           <TokenChip
             key={i}
             token={token}
             chosen={state.token.value === i}
+            inOrder={i === inOrder}
             place={run.place === i}
             onClick={() => {
               state.token.value = state.token.value === i ? null : i;
@@ -245,11 +248,13 @@ function Tokens({ side, run }: { side: Side; run: RunData | null }) {
 interface ChipProps {
   token: TokenInfo;
   chosen: boolean;
+  /** Whether Tab comes here; arrows go to the others. */
+  inOrder: boolean;
   place: boolean;
   onClick: () => void;
 }
 
-function TokenChip({ token, chosen, place, onClick }: ChipProps) {
+function TokenChip({ token, chosen, inOrder, place, onClick }: ChipProps) {
   const kind = isSpecial(token) ? " special" : "";
   const title = place ? "The class is read here" : isSpecial(token) ? "A token that the tokenizer adds" : undefined;
   return (
@@ -257,6 +262,7 @@ function TokenChip({ token, chosen, place, onClick }: ChipProps) {
       type="button"
       class={`chip${kind}${place ? " place" : ""}`}
       aria-pressed={chosen}
+      tabIndex={inOrder ? 0 : -1}
       title={title}
       onClick={onClick}
     >

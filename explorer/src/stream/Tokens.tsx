@@ -2,6 +2,7 @@
 
 import { useApp } from "../context";
 import { visible } from "../draw/text";
+import { walk } from "../keys";
 import type { TokenInfo } from "../protocol";
 import { inkOn, shade } from "./shades";
 import { largest, signed } from "./steps";
@@ -17,16 +18,19 @@ export function Tokens({ title, tokens, amounts, dark }: TokensProps) {
   const { state } = useApp();
   const most = largest(amounts);
   if (!amounts.length) return null;
+  const chosen = state.token.value;
+  const inOrder = chosen !== null && chosen < amounts.length ? chosen : 0;
   return (
     <div class="stream-tokens">
       <h3>{title}</h3>
-      <ol>
+      <ol onKeyDown={walk}>
         {amounts.map((amount, t) => (
           <li key={t}>
             <button
               type="button"
               class={state.token.value === t ? "now" : ""}
               aria-pressed={state.token.value === t}
+              tabIndex={t === inOrder ? 0 : -1}
               style={{ backgroundColor: shade(amount, most, dark), color: inkOn(amount, most, dark) }}
               title={signed(amount, 3)}
               onClick={() => (state.token.value = state.token.value === t ? null : t)}
