@@ -8,7 +8,7 @@ import { AppContext, type Exportable } from "./context";
 import { visible } from "./draw/text";
 import type { Host } from "./hosts/host";
 import type { Hello } from "./protocol";
-import { settle } from "./settle";
+import { compareTwo, settle } from "./settle";
 import { createState } from "./state";
 import { Store } from "./store";
 
@@ -23,6 +23,7 @@ const REFRESH = 1500;
 /** Shows the explorer in the element; returns what takes it away again. */
 export function mount(element: HTMLElement, host: Host, options: MountOptions = {}): () => void {
   const state = createState();
+  const chosen = options.address ? window.location.hash.length > 1 : false;
   const unfollow = options.address ? followFragment(state, window) : () => {};
   element.classList.add("conoscope-explorer");
   const store = new Store(host);
@@ -58,6 +59,7 @@ export function mount(element: HTMLElement, host: Host, options: MountOptions = 
   host.hello({ onProgress }).then(
     (hello) => {
       settle(state, hello);
+      if (host.live && !chosen) compareTwo(state, hello);
       show(hello);
     },
     (error: unknown) => {

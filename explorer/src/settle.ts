@@ -21,6 +21,15 @@ export function settle(state: State, hello: Hello): void {
   });
 }
 
+/** Begins with the second of two models beside the first: who opens two wants them compared. */
+export function compareTwo(state: State, hello: Hello): void {
+  if (hello.models.length !== 2) return;
+  batch(() => {
+    state.modelB.value = 1;
+    state.show.value = "diff";
+  });
+}
+
 /** Keeps layer and head within the model that is shown. */
 export function settleHead(state: State, hello: Hello): void {
   const model = hello.models[state.model.value];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { replaceWord, setModel, setText, toggleAblated, toggleErased } from "../src/actions";
 import { HELLO } from "../src/mock";
-import { settle } from "../src/settle";
+import { compareTwo, settle } from "../src/settle";
 import { createState, readFragment, type State, writeFragment } from "../src/state";
 
 function values(state: State) {
@@ -83,6 +83,14 @@ test("what is beyond the model is settled within it", () => {
   settle(state, HELLO);
   expect(values(state)).toMatchObject({ model: 0, layer: 3, head: 4, modelB: null, result: 0, method: "attention" });
   expect(state.text.value).toBe(HELLO.texts[0]);
+});
+
+test("of two models the second is beside the first, and of one or three none is", () => {
+  for (const count of [1, 2, 3]) {
+    const state = createState();
+    compareTwo(state, { ...HELLO, models: HELLO.models.slice(0, count) });
+    expect([state.modelB.value, state.show.value]).toEqual(count === 2 ? [1, "diff"] : [null, "a"]);
+  }
 });
 
 describe("changes", () => {
