@@ -41,6 +41,19 @@ export class Store {
       if (known.signal.peek().status === "idle") this.send(key, known, verb, params, lane);
       return known.signal as ReadonlySignal<Loadable<D>>;
     }
+    const entry = this.add(key, verb);
+    this.send(key, entry, verb, params, lane);
+    return entry.signal as ReadonlySignal<Loadable<D>>;
+  }
+
+  /** What is known of a request, without sending it; who reads it follows it, also if it is sent later. */
+  peek<D>(verb: string, params: object): Loadable<D> {
+    const key = keyOf(verb, params);
+    const entry = this.entries.get(key) ?? this.add(key, verb);
+    return entry.signal.value as Loadable<D>;
+  }
+
+  private add(key: string, verb: string): Entry {
     const entry: Entry = {
       verb,
       signal: signal<Loadable<unknown>>({ status: "idle" }),
@@ -48,13 +61,7 @@ export class Store {
       abort: new AbortController(),
     };
     this.entries.set(key, entry);
-    this.send(key, entry, verb, params, lane);
-    return entry.signal as ReadonlySignal<Loadable<D>>;
-  }
-
-  /** What is known of a request, without sending it. */
-  peek<D>(verb: string, params: object): Loadable<D> {
-    return (this.entries.get(keyOf(verb, params))?.signal.value ?? { status: "idle" }) as Loadable<D>;
+    return entry;
   }
 
   /** Forgets an error, so that the request is sent again when it is asked for. */

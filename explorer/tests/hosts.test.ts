@@ -1,3 +1,4 @@
+import { effect } from "@preact/signals";
 import { describe, expect, test, vi } from "vitest";
 import { Pending } from "../src/hosts/pending";
 import { addressOf } from "../src/hosts/socket";
@@ -139,6 +140,19 @@ describe("the store", () => {
     answer();
     await vi.waitFor(() => expect(first.value.status).toBe("done"));
     expect(host.asked.map(({ verb }) => verb)).toEqual(["grid", "answer", "grid"]);
+  });
+
+  test("lets who only reads a reply follow it, without sending anything", async () => {
+    const host = new MockHost();
+    const store = new Store(host);
+    const seen: string[] = [];
+    const stop = effect(() => {
+      seen.push(store.peek("answer", { model: 0, text: "a" }).status);
+    });
+    expect(host.asked).toEqual([]);
+    store.ask("answer", { model: 0, text: "a" });
+    await vi.waitFor(() => expect(seen).toEqual(["idle", "loading", "done"]));
+    stop();
   });
 
   test("keeps an error until it is tried again", async () => {
