@@ -95,6 +95,7 @@ describe("the stream", () => {
   test("says why an answer cannot be split", async () => {
     const root = await at("tab=stream&text=the soup&model=2");
     await vi.waitFor(() => expect(textOf(root, "[role=tabpanel]")).toContain("cannot be split"));
+    expect(textOf(root, "[role=tabpanel]")).toContain(HELLO.models[2]!.name);
   });
 
   test("of B minus A sums to the difference of both totals", async () => {

@@ -3,7 +3,7 @@ import type { Hello, Reply } from "../protocol";
 import type { Host, RequestOptions } from "./host";
 import { Pending } from "./pending";
 
-const LOST = "The connection to conoscope is lost: start the command again and reload the page";
+const LOST = "The connection to conoscope is lost: start the command again and open the address that it prints";
 const REASONS: Record<number, string> = {
   1008: "conoscope refuses this page: open the address that the command printed",
   4001: "The page asked too much at once: reload it",

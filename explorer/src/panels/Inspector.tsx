@@ -264,12 +264,18 @@ function TakeAlong() {
     <section aria-label="Copy and save">
       <h2>Copy and save</h2>
       <p class="buttons">
-        <button type="button" disabled={!offered?.picture} onClick={() => offered && saveSvg(offered)}>
+        <button
+          type="button"
+          disabled={!offered?.picture}
+          title={offered?.picture ? undefined : "This view has no picture of lines and shapes"}
+          onClick={() => offered && saveSvg(offered)}
+        >
           SVG
         </button>
         <button
           type="button"
           disabled={!offered?.picture && !offered?.canvas}
+          title={offered?.picture || offered?.canvas ? undefined : "This view has no picture"}
           onClick={() => offered && savePng(offered)}
         >
           PNG

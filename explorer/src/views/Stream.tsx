@@ -1,7 +1,7 @@
 /** The view Stream: the path of a text to its answer, as parts that sum to a difference of two logits. */
 import { colourOf } from "../cones/colours";
 import { modelOf, type Side, showOf, useApp, useExport, useInput, useReply, useRun, useTheme } from "../context";
-import { visible } from "../draw/text";
+import { shortName, visible } from "../draw/text";
 import type { Input, TokenInfo } from "../protocol";
 import { HeadMap } from "../stream/HeadMap";
 import { Lines } from "../stream/Lines";
@@ -56,17 +56,26 @@ function OneSide({ side, stream }: { side: Side; stream: Asked }) {
 
 /** Why there is no split, as the library says it. */
 function Unsplit({ reason, side }: { reason: string; side: Side }) {
-  const { hello } = useApp();
-  const notes = modelOf(useApp(), side)?.notes ?? [];
+  const app = useApp();
+  const model = modelOf(app, side);
+  const notes = model?.notes ?? [];
+  const two = app.hello.models.length > 1;
   return (
     <div class="empty" role="status">
-      <p>{reason}</p>
+      <p>
+        {two && model ? (
+          <>
+            <bdi>{shortName(model.name, 60)}</bdi>:{" "}
+          </>
+        ) : null}
+        {reason}
+      </p>
       {notes.map((note) => (
         <p key={note} class="muted">
           {note}
         </p>
       ))}
-      {hello.models.length > 1 ? <p class="muted">Another model can be chosen on the left.</p> : null}
+      {two ? <p class="muted">Another model can be chosen above, or show {side === "a" ? "B" : "A"} alone.</p> : null}
     </div>
   );
 }
