@@ -171,7 +171,7 @@ describe("maps", () => {
     const looks = looksOf({ size, values }, TOKENS);
     expect(looks).toMatchObject({ previous: 0.75, next: 0, itself: 0.25, first: 0.5, special: 0.5 });
     expect(sentenceOf({ size, values }, TOKENS)).toBe(
-      "75 % of its weight goes to the token before, 50 % to “[CLS]” (token 1).",
+      "75 % of its weight goes to the token before, 25 % to the token itself.",
     );
   });
 
@@ -179,7 +179,15 @@ describe("maps", () => {
     const size = 4;
     const row = [0.03, 0.02, 0.93, 0.02];
     const map = { size, values: new Float32Array(Array.from({ length: size }, () => row).flat()) };
-    expect(sentenceOf(map, TOKENS)).toBe("93 % of its weight goes to “b” (token 3), 25 % to the token itself.");
+    expect(sentenceOf(map, TOKENS)).toBe("93 % of its weight goes to “b” (token 3), 2 % to the token itself.");
+  });
+
+  test("the shares of the sentence count no weight twice", () => {
+    const size = 4;
+    const values = new Float32Array(size * size);
+    for (let i = 0; i < size; i++) values[i * size + Math.max(0, i - 1)] = 1;
+    const shares = [...sentenceOf({ size, values }, TOKENS).matchAll(/(\d+) %/g)].map(([, share]) => Number(share));
+    expect(shares.reduce((sum, share) => sum + share)).toBe(100);
   });
 
   test("weight is called spread only where no token gets much of another", () => {

@@ -70,38 +70,47 @@ export function looksOf(map: SquareMap, tokens: readonly TokenInfo[]): Record<Lo
   return sums;
 }
 
-/** A place that weight goes to, in words, and its share of all weight. */
+/** A place that weight goes to, in words: cells of the map, by row and column. */
 interface Target {
   name: string;
-  share: number;
+  holds: (row: number, column: number) => boolean;
 }
 
 /** The places beside the diagonal, and the token that gets most; special tokens together where one of them does. */
 function targetsOf(map: SquareMap, tokens: readonly TokenInfo[]): Target[] {
-  const { previous, next, itself, special } = looksOf(map, tokens);
-  const beside = [
-    { name: "the token before", share: previous },
-    { name: "the token after", share: next },
-    { name: "the token itself", share: itself },
-  ];
-  const columns = Float64Array.from({ length: map.size }, (_, j) => shareOf(map, j));
-  const most = strongest(columns, 1)[0];
-  if (most === undefined) return beside;
+  const columns = new Float64Array(map.size);
+  map.values.forEach((value, i) => {
+    if (!Number.isNaN(value)) columns[i % map.size]! += value;
+  });
+  const most = strongest(columns, 1)[0] ?? 0;
+  const only = (_row: number, column: number) => column === most;
+  const special = (_row: number, column: number) => isSpecial(tokens[column]);
+  const together = isSpecial(tokens[most]) && shareOf(map, special) > shareOf(map, only);
   const name = `“${visible(tokens[most]?.text ?? "", 20)}” (token ${most + 1})`;
-  const together = isSpecial(tokens[most]) && special > columns[most]!;
-  return [...beside, together ? { name: "special tokens", share: special } : { name, share: columns[most]! }];
+  return [
+    { name: "the token before", holds: (row, column) => column === row - 1 },
+    { name: "the token after", holds: (row, column) => column === row + 1 },
+    { name: "the token itself", holds: (row, column) => column === row },
+    together ? { name: "special tokens", holds: special } : { name, holds: only },
+  ];
 }
 
-/** The share of all weight that a token gets. */
-function shareOf(map: SquareMap, column: number): number {
+/** The share of all weight that lies in some cells. */
+function shareOf(map: SquareMap, holds: Target["holds"]): number {
   let own = 0;
   let all = 0;
   map.values.forEach((value, i) => {
     if (Number.isNaN(value)) return;
     all += value;
-    if (i % map.size === column) own += value;
+    if (holds(Math.floor(i / map.size), i % map.size)) own += value;
   });
   return all > 0 ? own / all : Number.NaN;
+}
+
+/** The place with the largest share, and that share. */
+function largestOf(map: SquareMap, targets: readonly Target[]): [Target, number] {
+  const shares = targets.map((target) => [target, shareOf(map, target.holds)] as [Target, number]);
+  return shares.reduce((best, one) => (one[1] > best[1] ? one : best));
 }
 
 /** The mean over tokens of the largest share that one gives to a single token. */
@@ -115,16 +124,23 @@ function peakOf(map: SquareMap): number {
   return peaks.reduce((sum, peak) => sum + peak, 0) / peaks.length;
 }
 
-/** One sentence on what a map looks at; it names the token that gets most, wherever that stands. */
+/** One sentence on what a map looks at; it names the token that gets most, wherever that stands, and counts no weight twice. */
 export function sentenceOf(map: SquareMap, tokens: readonly TokenInfo[]): string {
-  const targets = targetsOf(map, tokens).filter(({ share }) => Number.isFinite(share));
-  const [first, second] = targets.sort((a, b) => b.share - a.share);
-  if (!first || !second) return "";
-  const percents = (share: number) => `${Math.round(share * 100)} %`;
-  if (first.share >= 0.3)
-    return `${percents(first.share)} of its weight goes to ${first.name}, ${percents(second.share)} to ${second.name}.`;
-  const start = peakOf(map) < 0.3 ? "Its weight is spread" : "Each token looks elsewhere";
-  return `${start}: a token's largest link has ${percents(peakOf(map))} of its weight on average; of all weight ${percents(first.share)} goes to ${first.name}, ${percents(second.share)} to ${second.name}.`;
+  const targets = targetsOf(map, tokens);
+  const [first, share] = largestOf(map, targets);
+  if (!Number.isFinite(share)) return "";
+  const others = targets.filter((target) => target !== first);
+  const beside = others.map(({ name, holds }) => ({
+    name,
+    holds: (row: number, column: number) => holds(row, column) && !first.holds(row, column),
+  }));
+  const [second, rest] = largestOf(map, beside);
+  const percents = (value: number) => `${Math.round(value * 100)} %`;
+  const goes = `goes to ${first.name}, ${percents(rest)} to ${second.name}.`;
+  if (share >= 0.3) return `${percents(share)} of its weight ${goes}`;
+  const peak = peakOf(map);
+  const start = peak < 0.3 ? "Its weight is spread" : "Each token looks elsewhere";
+  return `${start}: a token's largest link has ${percents(peak)} of its weight on average; of all weight ${percents(share)} ${goes}`;
 }
 
 /** The share that a map would have in which each token looks at all alike. */
