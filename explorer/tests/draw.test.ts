@@ -27,6 +27,7 @@ import { evenScale, largest, rootScale, scaleFor, signedScale } from "../src/dra
 import { figure, percent, visible, wordsIn } from "../src/draw/text";
 import { flow, mostOf, wordsPicture } from "../src/draw/wordsPicture";
 import { tensor } from "../src/mock";
+import { shownWords } from "../src/panels/Coloured";
 import type { ModelInfo, RunData } from "../src/protocol";
 
 const TOKENS = ["[CLS]", "a", "b", "[SEP]"].map((text, i) => ({
@@ -434,4 +435,13 @@ describe("files", () => {
     expect(lines).toHaveLength(1);
     expect(svgOf(curvePicture(lines, 300, 150, LIGHT, 1), "#fff")).toContain("words erased");
   });
+});
+
+test("of a long text the words that are read or changed are shown, of a short one all", () => {
+  const scores = Float32Array.from({ length: 900 }, (_, i) => (i < 600 ? 1 : Number.NaN));
+  expect(shownWords(10, 512, null, {})).toBe(10);
+  expect(shownWords(900, 512, null, {})).toBe(512);
+  expect(shownWords(900, 512, scores, {})).toBe(600);
+  expect(shownWords(900, 512, scores, { erase: [3, 700] })).toBe(701);
+  expect(shownWords(900, 512, scores, { replace: { "650": "good" } })).toBe(651);
 });

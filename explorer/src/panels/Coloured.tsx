@@ -17,23 +17,31 @@ interface ColouredProps {
   limit: number;
 }
 
+/** How many words are shown: all, or of long texts those that a model reads or a reader changed. */
+export function shownWords(count: number, tokens: number, scores: ArrayLike<number> | null, edits: Edits): number {
+  const read = scores ? Array.from(scores).findLastIndex(Number.isFinite) : -1;
+  const edited = Math.max(-1, ...(edits.erase ?? []), ...Object.keys(edits.replace ?? {}).map(Number));
+  return Math.min(count, Math.max(tokens, read + 1, edited + 1));
+}
+
 /** How long a finger rests on a word until its menu opens. */
 const HOLD = 500;
 
 export function Coloured({ words, scores, edits, editable, stale, label, limit }: ColouredProps) {
-  const { state } = useApp();
+  const { state, hello } = useApp();
   const [at, setAt] = useState(0);
   const [menu, setMenu] = useState<number | null>(null);
   const root = useRef<HTMLDivElement>(null);
   const most = scores ? mostOf(scores) : 0;
-  const current = Math.min(at, words.length - 1);
+  const shown = shownWords(words.length, hello.limits.tokens, scores, edits);
+  const current = Math.min(at, shown - 1);
   const focus = (i: number) => root.current?.querySelectorAll<HTMLElement>("button.word")[i]?.focus();
   const onKeyDown = (event: KeyboardEvent) => {
     if (menu !== null) return;
-    const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: words.length - 1 }[event.key];
+    const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: shown - 1 }[event.key];
     if (to !== undefined) {
       event.preventDefault();
-      focus(Math.max(0, Math.min(words.length - 1, to)));
+      focus(Math.max(0, Math.min(shown - 1, to)));
     } else if (editable && event.key === "r" && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       setMenu(current);
@@ -51,7 +59,7 @@ export function Coloured({ words, scores, edits, editable, stale, label, limit }
       aria-label={`Words scored by ${label}`}
       onKeyDown={onKeyDown}
     >
-      {words.map((word, i) => (
+      {words.slice(0, shown).map((word, i) => (
         <span class="place" key={i}>
           <Word
             text={word}
@@ -71,6 +79,12 @@ export function Coloured({ words, scores, edits, editable, stale, label, limit }
           {menu === i ? <WordMenu word={i} text={word} edits={edits} limit={limit} onClose={close} /> : null}
         </span>
       ))}
+      {shown < words.length ? (
+        <span class="muted">
+          and {(words.length - shown).toLocaleString("en")} more words, beyond the {hello.limits.tokens} tokens that are
+          read
+        </span>
+      ) : null}
     </div>
   );
 }
