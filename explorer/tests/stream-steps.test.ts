@@ -7,6 +7,7 @@ import { partsCsv } from "../src/stream/saved";
 import { inkOn, shade } from "../src/stream/shades";
 import {
   adds,
+  isTurned,
   largest,
   minus,
   missing,
@@ -208,4 +209,10 @@ describe("lines over layers", () => {
       expect(Math.max(...found)).toBeLessThanOrEqual(domain[1] + 1e-9);
     }
   });
+});
+
+test("of two classes each keeps its colour, whichever the answer is", () => {
+  const data = { class: 1, other: 0, difference: 1, rest: 0, labels: ["negative", "positive"] };
+  expect([isTurned(data), isTurned({ ...data, class: 0, other: 1 })]).toEqual([true, false]);
+  expect(isTurned({ ...data, labels: ["negative", "positive", "neutral"] })).toBe(false);
 });

@@ -11,7 +11,17 @@ const MOVES: Record<string, [number, number]> = {
   ArrowDown: [1, 0],
 };
 
-export function HeadMap({ title, heads, dark }: { title: string; heads: number[][]; dark: boolean }) {
+export function HeadMap({
+  title,
+  heads,
+  dark,
+  turned,
+}: {
+  title: string;
+  heads: number[][];
+  dark: boolean;
+  turned: boolean;
+}) {
   const { state } = useApp();
   const grid = useRef<HTMLTableElement>(null);
   const most = largest(heads.flat());
@@ -61,7 +71,7 @@ export function HeadMap({ title, heads, dark }: { title: string; heads: number[]
                       aria-pressed={chosen}
                       aria-label={label}
                       title={label}
-                      style={{ backgroundColor: shade(value, most, dark) }}
+                      style={{ backgroundColor: shade(turned ? -value : value, most, dark) }}
                       onClick={() => choose(l + 1, h + 1)}
                       onKeyDown={moved}
                     />

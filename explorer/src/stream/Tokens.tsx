@@ -12,11 +12,13 @@ interface TokensProps {
   tokens: TokenInfo[];
   amounts: number[];
   dark: boolean;
+  turned: boolean;
 }
 
-export function Tokens({ title, tokens, amounts, dark }: TokensProps) {
+export function Tokens({ title, tokens, amounts, dark, turned }: TokensProps) {
   const { state } = useApp();
   const most = largest(amounts);
+  const drawn = (amount: number) => (turned ? -amount : amount);
   if (!amounts.length) return null;
   const chosen = state.token.value;
   const inOrder = chosen !== null && chosen < amounts.length ? chosen : 0;
@@ -31,7 +33,7 @@ export function Tokens({ title, tokens, amounts, dark }: TokensProps) {
               class={state.token.value === t ? "now" : ""}
               aria-pressed={state.token.value === t}
               tabIndex={t === inOrder ? 0 : -1}
-              style={{ backgroundColor: shade(amount, most, dark), color: inkOn(amount, most, dark) }}
+              style={{ backgroundColor: shade(drawn(amount), most, dark), color: inkOn(drawn(amount), most, dark) }}
               title={signed(amount, 3)}
               onClick={() => (state.token.value = state.token.value === t ? null : t)}
             >

@@ -104,6 +104,11 @@ export function range(steps: Step[], total: number): [number, number] {
   return low === high ? [low - 1, high + 1] : [low, high];
 }
 
+/** Whether blue and orange change places: of two classes each has the colour here that it has among the cones. */
+export function isTurned(data: StreamData): boolean {
+  return data.labels.length === 2 && data.class === 1;
+}
+
 /** How two sides' differences are to be read: the same classes, the same the other way round, or not comparable. */
 export function turnOf(a: StreamData, b: StreamData): 1 | -1 | null {
   const name = (data: StreamData, index: number) => data.labels[index] ?? String(index);

@@ -7,7 +7,17 @@ import { HeadMap } from "../stream/HeadMap";
 import { Lines } from "../stream/Lines";
 import type { Series } from "../stream/layers";
 import { partsCsv } from "../stream/saved";
-import { minus, partsOf, rows, type StreamData, type StreamReply, signed, turnOf, values } from "../stream/steps";
+import {
+  isTurned,
+  minus,
+  partsOf,
+  rows,
+  type StreamData,
+  type StreamReply,
+  signed,
+  turnOf,
+  values,
+} from "../stream/steps";
 import { Tokens } from "../stream/Tokens";
 import { Waterfall } from "../stream/Waterfall";
 
@@ -85,8 +95,9 @@ function Path({ name, reply, tokens, busy }: { name: string; reply: StreamReply;
   const parts = partsOf(reply);
   useExport({ name: "stream", csv: () => partsCsv(parts) });
   const [first, second] = classNames(reply.data);
+  const turned = isTurned(reply.data);
   return (
-    <section class="stream-view" aria-label="Stream" aria-busy={busy}>
+    <section class={turned ? "stream-view turned" : "stream-view"} aria-label="Stream" aria-busy={busy}>
       <div class="stream">
         <p class="stream-lead">
           Text {name}: the logit of <strong>{first}</strong> minus that of <strong>{second}</strong> is{" "}
@@ -96,7 +107,7 @@ function Path({ name, reply, tokens, busy }: { name: string; reply: StreamReply;
         <div class="stream-two">
           <Waterfall title={`From embeddings to ${first} minus ${second}`} parts={parts} up={first} down={second} />
           <div class="stream-side">
-            <HeadMap title="What each head adds" heads={parts.heads} dark={dark} />
+            <HeadMap title="What each head adds" heads={parts.heads} dark={dark} turned={turned} />
             <Towards reply={reply} dark={dark} />
           </div>
         </div>
@@ -105,6 +116,7 @@ function Path({ name, reply, tokens, busy }: { name: string; reply: StreamReply;
           tokens={tokens}
           amounts={values(reply.arrays.tokens)}
           dark={dark}
+          turned={turned}
         />
       </div>
     </section>
@@ -115,6 +127,7 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
   const dark = useTheme().dark;
   const turn = turnOf(a.data, b.data);
   const [first, second] = classNames(a.data);
+  const turned = isTurned(a.data);
   const [ofA, ofB] = [partsOf(a), partsOf(b, turn ?? 1)];
   const parts = minus(ofB, ofA);
   useExport({ name: "stream-difference", csv: () => partsCsv(parts) });
@@ -128,7 +141,7 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
   }
   const sameShape = ofA.heads.length === ofB.heads.length;
   return (
-    <section class="stream-view" aria-label="Stream, B minus A">
+    <section class={turned ? "stream-view turned" : "stream-view"} aria-label="Stream, B minus A">
       <div class="stream">
         <p class="stream-lead">
           B − A: the logit of <strong>{first}</strong> minus that of <strong>{second}</strong> is {signed(ofA.total)} in
@@ -145,7 +158,7 @@ function Difference({ a, b }: { a: StreamReply; b: StreamReply }) {
             down={`B more for ${second}`}
           />
           <div class="stream-side">
-            <HeadMap title="What each head adds, B minus A" heads={parts.heads} dark={dark} />
+            <HeadMap title="What each head adds, B minus A" heads={parts.heads} dark={dark} turned={turned} />
             <Towards reply={a} other={b} dark={dark} />
           </div>
         </div>
@@ -186,7 +199,7 @@ function Towards({ reply, other, dark }: { reply: StreamReply; other?: StreamRep
   );
 }
 
-/** In this view blue is for the answer and orange for the class that it is held against; other classes follow. */
+/** Of more than two classes blue is for the answer and orange for the class that it is held against; others follow. */
 function rankOf(order: StreamData, c: number): number {
   if (c === order.class) return 0;
   if (c === order.other) return 1;
@@ -204,7 +217,7 @@ function seriesOf(
   const classes = matrix[0]?.length ?? 0;
   return Array.from({ length: classes }, (_, c) => ({
     name: `${before}${data.labels[c] ?? c}`,
-    colour: colourOf(rankOf(order, c), dark),
+    colour: colourOf(order.labels.length === 2 ? c : rankOf(order, c), dark),
     dashed,
     values: matrix.map((row) => (Number.isFinite(row[c]) ? row[c]! : null)),
   }));
