@@ -9,8 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +29,7 @@ from conoscope.common.errors import ConoscopeError
 from conoscope.exploring import bundle, export, hosts, widget
 from conoscope.exploring.export import key_of, page_of
 from conoscope.exploring.frames import decoded
+from conoscope.exploring.guarding import folder_of
 from conoscope.exploring.replies import Reply, Turn
 
 BUILT = Path(bundle.__file__).parent / "static" / "explorer.js"
@@ -78,7 +81,7 @@ def test_the_command_serves_a_page_that_can_be_asked_and_ctrl_c_ends_it(
         asked = [("hello", {}), ("run", {"model": 0, "text": "the soup was good"})]
         answers = []
         options = {"origin": f"http://127.0.0.1:{port}", "additional_headers": {"Cookie": f"conoscope-{port}={token}"}}
-        async with connect(f"ws://127.0.0.1:{port}/socket", **options, max_size=None, proxy=None) as socket:  # type: ignore[arg-type]
+        async with connect(f"ws://127.0.0.1:{port}{folder_of(token)}socket", **options, max_size=None, proxy=None) as socket:  # type: ignore[arg-type]
             for number, (verb, params) in enumerate(asked):
                 await socket.send(json.dumps({"id": number, "verb": verb, "params": params}))
                 while "progress" in (answer := decoded(await socket.recv()))[0]:  # type: ignore[arg-type]
@@ -98,6 +101,36 @@ def test_the_command_serves_a_page_that_can_be_asked_and_ctrl_c_ends_it(
     assert process.returncode == 0
     assert out == ""
     assert "Traceback" not in err
+
+
+@needs_page
+def test_another_port_of_this_machine_is_not_sent_the_cookie(
+    started: tuple[subprocess.Popen[str], str], browser: Browser
+) -> None:
+    told: list[str | None] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.append(self.headers["Cookie"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *said: object) -> None:
+            pass
+
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(started[1].removeprefix("explore: ").strip())
+    expect(page.get_by_role("tab").first).to_be_visible(timeout=30_000)
+    assert [cookie["name"].partition("-")[0] for cookie in context.cookies()] == ["conoscope"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        for path in ("", "socket", "explorer.js"):
+            page.goto(f"http://127.0.0.1:{other.server_port}/{path}")
+        other.shutdown()
+    assert len(told) >= 3
+    assert set(told) == {None}
+    context.close()
 
 
 @needs_page

@@ -18,10 +18,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from conoscope.common.errors import ConoscopeError
 from conoscope.exploring import bundle, guarding, server
 from conoscope.exploring.frames import decoded
-from conoscope.exploring.guarding import POLICY, Guard
+from conoscope.exploring.guarding import POLICY, Guard, folder_of
 from conoscope.exploring.replies import Reply, Turn
 
 TOKEN = "a-token-that-only-the-page-knows"
+FOLDER = folder_of(TOKEN)
 HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e\x00"
 
 
@@ -87,13 +88,14 @@ def asked(
     cookie: bool = True,
     **fields: str,
 ) -> tuple[int, dict[str, str], bytes]:
-    """The status, the header fields and the body of one answer."""
+    """The status, the header fields and the body of one answer; `path` is in the page's folder, unless it holds a token."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     headers = {"Host": host or f"127.0.0.1:{port}", **{name.replace("_", "-"): value for name, value in fields.items()}}
     if cookie and "Cookie" not in fields:
         headers["Cookie"] = f"conoscope-{port}={TOKEN}"
     with suppress(BrokenPipeError, ConnectionResetError):  # the server need not read a body that it refuses
-        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        inside = f"{FOLDER}{path[1:]}" if path.startswith("/") and not path.startswith("/?") else path
+        connection.putrequest(method, inside, skip_host=True, skip_accept_encoding=True)
         for name, value in headers.items():
             connection.putheader(name, value)
         if body is not None:
@@ -109,7 +111,7 @@ def talked(port: int, talk: Callable[[Any], Awaitable[Any]], **given: Any) -> An
     """What a conversation through one socket returns."""
 
     async def run() -> Any:
-        async with connect(f"ws://127.0.0.1:{port}/socket", **socket_options(port, **given)) as socket:
+        async with connect(f"ws://127.0.0.1:{port}{FOLDER}socket", **socket_options(port, **given)) as socket:
             return await asyncio.wait_for(talk(socket), 20)
 
     return asyncio.run(run())
@@ -147,12 +149,25 @@ async def echoed(socket: Any, number: int = 99) -> dict[str, Any]:
 def test_the_token_opens_the_page_and_leaves_a_cookie_that_scripts_cannot_read(port: int) -> None:
     status, fields, page = asked(port, f"/?token={TOKEN}", cookie=False)
     assert status == 200
-    assert b'<div id="explorer" data-host="live">' in page
+    assert f'<div id="explorer" data-host="live" data-folder="{FOLDER}">'.encode() in page
     name, _, rest = fields["set-cookie"].partition("=")
     assert name == f"conoscope-{port}"
     assert {part.strip() for part in rest.split(";")} >= {TOKEN, "HttpOnly", "SameSite=Strict"}
     assert asked(port, "/explorer.js")[0] == 200
     assert TOKEN.encode() not in page
+
+
+def test_the_cookie_goes_to_no_other_port_of_this_machine_since_none_knows_its_folder(port: int) -> None:
+    cookie = asked(port, f"/?token={TOKEN}", cookie=False)[1]["set-cookie"]
+    assert f"Path={FOLDER};" in cookie
+    assert len(FOLDER) > 32
+    assert not any(part in TOKEN for part in FOLDER.split("/") if part)
+    # A cookie that arrived elsewhere, as if its path were /, opens nothing there.
+    for target in ("", FOLDER[:-2], "explorer.js", "socket", "?", FOLDER[1:].upper()):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", f"/{target}".replace("//", "/"), headers={"Cookie": f"conoscope-{port}={TOKEN}"})
+        assert connection.getresponse().status == 403
+        connection.close()
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(port: int) -> None:
@@ -186,7 +201,7 @@ def test_what_a_browser_is_started_with_opens_the_page_once_so_that_a_list_of_pr
     assert first[0] == 200
     assert TOKEN in first[1]["set-cookie"]
     assert asked(port, path, cookie=False)[0] == 403
-    assert asked(port, path)[0] == 200
+    assert asked(port, "/")[0] == 200
 
 
 def test_what_a_browser_was_started_with_opens_nothing_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,12 +280,12 @@ def test_a_body_of_ten_megabytes_is_not_read(port: int) -> None:
             "/./explorer.css/../server.py",
             "/%5c..%5cserver.py",
         ),
-        *("/explorer.js/", "/__init__.py", "/%ff%fe", "http://evil.example/explorer.js/x", "/" + "a" * 10_000),
+        *("/explorer.js/", "/__init__.py", "/%ff%fe", "http://evil.example/explorer.js", "/" + "a" * 10_000),
     ],
 )
 def test_no_path_leads_to_a_file_that_is_not_in_the_table(port: int, path: str) -> None:
     status, _, body = asked(port, path)
-    assert status == 404
+    assert status == (404 if path.startswith("/") else 403)
     assert b"root:" not in body
     assert b"import" not in body
 
@@ -294,7 +309,7 @@ def test_a_socket_from_elsewhere_is_refused_before_it_opens(port: int, given: di
 
 def test_the_token_in_the_address_opens_no_socket(port: int) -> None:
     async def run() -> None:
-        async with connect(f"ws://127.0.0.1:{port}/socket?token={TOKEN}", **socket_options(port, cookie=None)):
+        async with connect(f"ws://127.0.0.1:{port}{FOLDER}socket?token={TOKEN}", **socket_options(port, cookie=None)):
             pass
 
     with pytest.raises(InvalidStatus):
@@ -397,7 +412,7 @@ def test_what_a_user_causes_is_one_line_and_a_bug_says_nothing_of_itself(port: i
 
 def test_a_page_that_does_not_read_keeps_no_other_waiting(port: int) -> None:
     async def run() -> int:
-        url = f"ws://127.0.0.1:{port}/socket"
+        url = f"ws://127.0.0.1:{port}{FOLDER}socket"
         async with connect(url, **socket_options(port), max_queue=1) as stuck, connect(url, **socket_options(port)) as other:
             for number in range(40):
                 await stuck.send(request(number, "big"))
@@ -417,7 +432,7 @@ def test_a_page_that_does_not_read_keeps_no_other_waiting(port: int) -> None:
 
 def test_pages_and_their_requests_are_limited(port: int) -> None:
     async def run() -> None:
-        url, options = f"ws://127.0.0.1:{port}/socket", socket_options(port)
+        url, options = f"ws://127.0.0.1:{port}{FOLDER}socket", socket_options(port)
         open_ = [await connect(url, **options) for _ in range(server.PAGES)]
         for socket in open_:
             assert (await echoed(socket))["ok"]
@@ -442,9 +457,7 @@ def test_pages_and_their_requests_are_limited(port: int) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: "])
-def test_connections_that_do_not_ask_make_room_for_those_that_do(
-    port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_that_do_not_ask_make_room_for_those_that_do(port: int, said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     async def talk(page: Any) -> None:
         monkeypatch.setattr(server, "PATIENCE", 0.2)
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(server.CONNECTIONS)]

@@ -52,8 +52,9 @@ describe("requests that wait", () => {
   });
 });
 
-test("the socket is on the origin of the page, without its token", () => {
-  expect(addressOf(new URL("http://127.0.0.1:8123/?token=abc#text=x"))).toBe("ws://127.0.0.1:8123/socket");
+test("the socket is in the folder of the page, without its token", () => {
+  const page = new URL("http://127.0.0.1:8123/?token=abc#text=x");
+  expect(addressOf(page, "/of-this-page/")).toBe("ws://127.0.0.1:8123/of-this-page/socket");
 });
 
 describe("a notebook", () => {

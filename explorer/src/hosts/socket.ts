@@ -56,9 +56,9 @@ export class SocketHost implements Host {
   }
 }
 
-/** The address of the websocket on the origin of a page. */
-export function addressOf(page: Location | URL): string {
-  const url = new URL("/socket", page.href);
+/** The address of the websocket in the folder of a page. */
+export function addressOf(page: Location | URL, folder = "/"): string {
+  const url = new URL(`${folder}socket`, page.href);
   url.protocol = page.protocol === "https:" ? "wss:" : "ws:";
   url.search = "";
   url.hash = "";

@@ -3,8 +3,12 @@
 Any page that a browser shows can send requests to 127.0.0.1, also under a name that its own name server gives this address (DNS
 rebinding), and every program of the machine can connect. So a request needs the secret, must be sent to this very host, and must
 come from this very page.
+
+A browser sends cookies to every port of a host, and other ports may be somebody else's. So the cookie is of a folder that nobody
+can guess, and all but the address with the token lies in it: a browser sends it nowhere else.
 """
 
+import hashlib
 import hmac
 import secrets
 import time
@@ -50,9 +54,9 @@ class Guard:
 
     def __init__(self, app: App, port: int, token: str | None = None) -> None:
         self.app, self.token = app, token or secrets.token_urlsafe(32)
+        self.folder = folder_of(self.token)
         self._tickets: dict[str, float] = {}
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-        # Cookies are shared between ports: two explorers side by side need names of their own.
         self.cookie = f"conoscope-{port}"
 
     def ticket(self) -> str:
@@ -66,7 +70,7 @@ class Guard:
         fields = _fields(scope)
         refusal = self._refusal(scope, fields)
         if refusal is None:
-            await self.app(scope, receive, _adding(send, self._headers(scope)))
+            await self.app(self._inside(scope), receive, _adding(send, self._headers(scope)))
         elif scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -88,10 +92,12 @@ class Guard:
         return None if self._is_known(scope, fields) else (HTTPStatus.FORBIDDEN, WHERE)
 
     def _is_known(self, scope: Scope, fields: Mapping[str, str]) -> bool:
-        """Whether the request has the secret: in the cookie, or, for the page itself, in the query."""
+        """Whether the request has the secret: in the cookie, or, for the page that is opened, in the query."""
         given = _token_of(scope)
-        if given is not None and (_is_same(given, self.token) or self._takes(given)):
-            return True
+        if given is not None:
+            return _is_same(given, self.token) or self._takes(given)
+        if not scope["path"].startswith(self.folder):
+            return False
         cookies = (pair.strip().partition("=") for pair in fields.get("cookie", "").split(";"))
         return any(name == self.cookie and _is_same(value, self.token) for name, _, value in cookies)
 
@@ -103,11 +109,21 @@ class Guard:
     def _headers(self, scope: Scope) -> Mapping[str, str]:
         if _token_of(scope) is None:
             return HEADERS
-        return {**HEADERS, "set-cookie": f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"}
+        return {**HEADERS, "set-cookie": f"{self.cookie}={self.token}; Path={self.folder}; HttpOnly; SameSite=Strict"}
+
+    def _inside(self, scope: Scope) -> Scope:
+        """The request with its path in the folder."""
+        path = scope["path"]
+        return {**scope, "path": f"/{path.removeprefix(self.folder)}"} if path.startswith(self.folder) else scope
+
+
+def folder_of(token: str) -> str:
+    """The folder of a token's page, by which the token cannot be found."""
+    return f"/{hashlib.sha256(f'folder of {token}'.encode()).hexdigest()[:32]}/"
 
 
 def _token_of(scope: Scope) -> str | None:
-    """The token in the address; only that of the page itself has one."""
+    """The token in the address; only that of the page that is opened has one."""
     if scope["type"] != "http" or scope["path"] != "/":
         return None
     found = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("token")

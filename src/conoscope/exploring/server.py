@@ -1,6 +1,7 @@
 """The local page's server: a fixed table of files, and a socket by which the page asks."""
 
 import asyncio
+import secrets
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from conoscope.common.errors import ConoscopeError
 from conoscope.common.markup import Html, tag
 from conoscope.exploring.bundle import SERVED, built, refuse_missing
 from conoscope.exploring.frames import error_frame
-from conoscope.exploring.guarding import App, Guard
+from conoscope.exploring.guarding import App, Guard, folder_of
 from conoscope.exploring.queueing import Answering, Page, Queue
 from conoscope.exploring.requests import MESSAGE, RequestError, read_message
 
@@ -67,8 +68,8 @@ def serve(answering: Answering, port: int, opened: Callable[[str, str], None], t
     import uvicorn
 
     with listening(port) as listener:
-        queue = Queue(answering)
-        guard = Guard(application(queue), listener.getsockname()[1], token)
+        queue, token = Queue(answering), token or secrets.token_urlsafe(32)
+        guard = Guard(application(queue, folder_of(token)), listener.getsockname()[1], token)
         config = uvicorn.Config(
             guard, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off", http=_impatient(),
             ws="websockets-sansio", loop="asyncio", ws_max_size=MESSAGE, ws_per_message_deflate=False,
@@ -116,8 +117,8 @@ def listening(port: int) -> socket.socket:
     return listener
 
 
-def application(queue: Queue) -> App:
-    """The ASGI application without its guard: every file there is by its own path, and the socket."""
+def application(queue: Queue, folder: str) -> App:
+    """The ASGI application without its guard, which lies in a folder: every file there is by its own path, and the socket."""
     from starlette.applications import Starlette
     from starlette.responses import Response
     from starlette.routing import Route, WebSocketRoute
@@ -126,7 +127,10 @@ def application(queue: Queue) -> App:
         body = content.encode()
         return lambda request: Response(body, media_type=kind)
 
-    table = {"/": (page_html(), "text/html; charset=utf-8"), **{f"/{name}": (built(name), kind) for name, kind in SERVED.items()}}
+    table = {
+        "/": (page_html(folder), "text/html; charset=utf-8"),
+        **{f"/{name}": (built(name), kind) for name, kind in SERVED.items()},
+    }
     talk = _Talk(queue)
     app = Starlette(
         routes=[
@@ -138,21 +142,22 @@ def application(queue: Queue) -> App:
     return app
 
 
-def page_html() -> str:
-    """The page: an element for the explorer and its script."""
+def page_html(folder: str) -> str:
+    """The page: an element for the explorer, which names the folder that it lies in, and its script."""
     head = tag(
         "head",
         Html('<meta charset="utf-8">'),
         Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark">'),
         Html('<link rel="icon" href="data:,">'),
-        Html('<link rel="stylesheet" href="/explorer.css">'),
+        Html(f'<link rel="stylesheet" href="{folder}explorer.css">'),
         tag("title", "conoscope explore"),
     )
     unseen = tag(
         "noscript", "The explorer needs scripts. Every number is in the tables too: conoscope measure, conoscope report."
     )
-    body = tag("body", tag("div", id="explorer", data_host="live"), unseen, Html('<script src="/explorer.js"></script>'))
+    inside = tag("div", id="explorer", data_host="live", data_folder=folder)
+    body = tag("body", inside, unseen, Html(f'<script src="{folder}explorer.js"></script>'))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
