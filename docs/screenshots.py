@@ -104,6 +104,7 @@ def _at(address: str, state: dict[str, object]) -> str:
 
 def _settle(page: Page, milliseconds: int) -> None:
     page.locator("main").first.wait_for(timeout=60_000)
+    page.locator(".notes .progress").wait_for(state="detached", timeout=300_000)
     page.wait_for_timeout(milliseconds)
 
 
