@@ -280,12 +280,6 @@ class Tally:
         for layer, sums in self.kept_of(need):
             yield layer, sums.total() if isinstance(sums, GroupedMoments) else sums
 
-    def of_quantity(self, quantity: str) -> "Tally":
-        """The sums of one quantity."""
-        self.flush()
-        needs = tuple(need for need in self.needs if need.quantity == quantity)
-        return Tally(needs, {key: sums for key, sums in self.sums.items() if key[0] in needs})
-
     def kept_of(self, need: Need) -> Iterator[tuple[int, Statistic]]:
         """The same with the sums as they are kept, some of them by group of texts."""
         self.flush()

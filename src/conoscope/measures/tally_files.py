@@ -50,6 +50,13 @@ def load_tally(folder: Path, quantity: str | None = None) -> Tally:
         ) from error
 
 
+def of_quantity(tally: Tally, quantity: str) -> Tally:
+    """The sums of one quantity."""
+    tally.flush()
+    needs = tuple(need for need in tally.needs if need.quantity == quantity)
+    return Tally(needs, {key: sums for key, sums in tally.sums.items() if key[0] in needs})
+
+
 def _restored(described: Mapping[str, Any], path: Path, quantity: str | None) -> Tally:
     needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
     keys = [(needs[entry["need"]], entry["layer"]) for entry in described["sums"]]

@@ -60,9 +60,9 @@ class Result(Shown):
 
     def sums_of(self, quantity: str) -> "Tally":
         """The sums of one quantity; those of a saved result are read without all others."""
-        from conoscope.measures.tally_files import load_tally
+        from conoscope.measures.tally_files import load_tally, of_quantity
 
-        return load_tally(self._sums, quantity) if isinstance(self._sums, Path) else self._sums.of_quantity(quantity)
+        return load_tally(self._sums, quantity) if isinstance(self._sums, Path) else of_quantity(self._sums, quantity)
 
     @cached_property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
