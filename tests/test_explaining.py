@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networkx.algorithms.flow import build_residual_network, shortest_augmenting_path
 from torch import Tensor
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from architectures import CAUSAL, padded, tiny
 from conoscope.capture.batch import Batch
@@ -239,6 +240,37 @@ def test_gradient_times_input_is_the_slope_along_the_word_vector(name: str, pure
         target = int(logits(row, 0, 1.0).argmax())
         for place in range(int(real.sum())):
             slope = (logits(row, place, 1 + step) - logits(row, place, 1 - step))[target] / (2 * step)
+            assert float(found[row, place]) == pytest.approx(float(slope), abs=1e-5)
+
+
+ODD = {
+    "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64},
+    "ctrl": {"n_embd": 32, "n_layer": 2, "n_head": 4, "dff": 64, "n_positions": 64},
+}
+"""A model that reads texts with tokens first, and one that multiplies its embeddings in place."""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_gradients_are_slopes_in_models_that_turn_or_change_their_embeddings(name: str, pure: LoadedModel) -> None:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(name, **ODD[name], vocab_size=99, initializer_range=0.3, pad_token_id=0, num_labels=3)
+    module = AutoModelForSequenceClassification.from_config(config).double().eval()
+    model = LoadedModel(module, pure.tokenizer, name, ("a", "b", "c"))
+    ids = torch.tensor([[7, 8, 9, 10], [11, 12, 13, 14]])
+    batch = Batch.of_ids(ids, torch.ones_like(ids, dtype=torch.bool))
+    found, words, step = scores(model, batch, "gradient")["gradient"], module.get_input_embeddings().weight, 1e-6
+
+    def logits(token: int, scale: float) -> Tensor:
+        with torch.no_grad():
+            words[token] *= scale
+            answer = module(**batch.inputs).logits
+            words[token] /= scale
+        return answer
+
+    for row, tokens in enumerate(ids.tolist()):
+        target = int(logits(tokens[0], 1.0)[row].argmax())
+        for place, token in enumerate(tokens):
+            slope = (logits(token, 1 + step) - logits(token, 1 - step))[row, target] / (2 * step)
             assert float(found[row, place]) == pytest.approx(float(slope), abs=1e-5)
 
 

@@ -29,7 +29,7 @@ def cloud(count: int = 60, classes: int = 3, seed: int = 0) -> tuple[np.ndarray,
 def planes(x: np.ndarray, gold: np.ndarray) -> dict[str, pd.DataFrame]:
     """The rows of each projection, of examples that are numbered by rank."""
     asked = request("class_cones")
-    (need,) = (need for need in asked.needs() if need.quantity == "few_class_vectors")
+    (need,) = {need for need in asked.needs() if need.quantity == "few_class_vectors"}
     ranks = torch.arange(len(x))
     values = torch.tensor(np.column_stack((x, gold, gold)))
     sample = Sample.of(torch.zeros_like(ranks), ranks, values, names_of([str(n) for n in range(len(x))]), 256, 1)

@@ -35,6 +35,7 @@ NAMES = [
         "attribute",
         "compare",
         "explain",
+        "explore",
         "faithfulness",
         "load_corpus",
         "load_model",

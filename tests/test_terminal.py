@@ -138,6 +138,12 @@ def commands(at: dict[str, Path]) -> dict[str, list[list[object]]]:
             [NAME],
             [out, "-o", NAME],
         ],
+        "explore": [
+            [out, "--corpus", texts, "--words", NAME, "--export", folder / f"live-{NAME}.html"],
+            [folder / NAME, "--export", "x.html"],
+            [model, "--corpus", NAME, "--export", "x.html"],
+            [model, "--words", "", "--port", NAME],
+        ],
         "figure": [["sim", out, "-o", folder / f"{NAME}.json"], [NAME, out, "-o", "x.svg"], ["sim", out, "-o", NAME]],
         "gates": [
             [out],

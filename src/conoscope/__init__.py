@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conoscope.explaining.faithfulness import faithfulness
     from conoscope.explaining.plausibility import plausibility
     from conoscope.explaining.records import explain
+    from conoscope.exploring.hosts import explore
     from conoscope.measures.tally import Tally
     from conoscope.measuring.pipeline import Options, measure, merge
     from conoscope.reporting import report
@@ -49,6 +50,7 @@ _HOME = {
     "patch": "causes.patch",
     "steer": "causes.steer",
     "compare": "training.comparison",
+    "explore": "exploring.hosts",
     "load_vectors": "corpora.word_vectors",
     "report": "reporting",
     "trace": "capture.text_trace",
@@ -70,6 +72,7 @@ __all__ = [
     "attribute",
     "compare",
     "explain",
+    "explore",
     "faithfulness",
     "load_corpus",
     "load_model",

@@ -68,6 +68,8 @@ class Passed:
 class Capture:
     """Context manager: `capture(batch, receive)` runs the model and passes one Trace per layer to `receive`.
 
+    It can be entered again: the wiring is found once, and between two times the model is as it was.
+
     >>> with Capture(model, "full") as capture:
     ...     logits = capture(batch, print)
     """
@@ -105,11 +107,13 @@ class Capture:
         self.wiring: Wiring | None = None
         self.classes: int | None = None
         """The number of classes that the model tells apart, known with the wiring; None if it does not classify."""
-        self._stack = ExitStack()
+        self._attention, self._stack = BACKENDS[self.mode], ExitStack()
 
     def __enter__(self) -> Self:
         keep_memory()
-        self._stack.enter_context(attention_of(self.module, BACKENDS[self.mode]))
+        self._stack.enter_context(attention_of(self.module, self._attention))
+        if self.wiring is not None:
+            self._hook(self.wiring)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -152,11 +156,13 @@ class Capture:
         if self.wiring is None:
             wiring = self._calibrate()
             self._refuse_unknown_heads(wiring.heads)
-            for module in wiring.modules():
-                handle = module.register_forward_hook(_watch)
-                self._stack.callback(handle.remove)
+            self._hook(wiring)
             self.wiring = wiring.with_pooling(self.vector)
         return self.wiring
+
+    def _hook(self, wiring: Wiring) -> None:
+        for module in wiring.modules():
+            self._stack.callback(module.register_forward_hook(_watch).remove)
 
     def _choose_way(self, wiring: Wiring, batch: Batch, log: Log, states: Sequence[Tensor]) -> None:
         """Choose the way to attention weights, and switch to our own attention if it gives the same hidden states."""
@@ -178,6 +184,7 @@ class Capture:
                 again, ours = self._logged(batch)
                 if not again.beyond and _agree(ours, states, batch.real):
                     self._stack.push(trial.pop_all())
+                    self._attention = BACKENDS["plain"]
                     return
             self.choice = choose(device, dtype, again.beyond or "without its own attention its vectors differ", self.whole)
 
@@ -252,8 +259,8 @@ class Capture:
 
     def _start_tracing(self) -> None:
         """Trace the operations of the model's own eager attention, in every pass from now on."""
-        self.traced, self.mode = True, self._requested
-        self._stack.enter_context(attention_of(self.module, "eager"))
+        self.traced, self.mode, self._attention = True, self._requested, "eager"
+        self._stack.enter_context(attention_of(self.module, self._attention))
 
     def _logged(self, batch: Batch) -> tuple[Log, Sequence[Tensor]]:
         log = Log()

@@ -23,6 +23,7 @@ from conoscope.capture.trial_batches import random_batch
 from conoscope.capture.wiring import Side
 from conoscope.causes.attribution_path import DirectPath, Part, fixed
 from conoscope.causes.attribution_places import Places
+from conoscope.causes.two_classes import Classes, difference_of, two_largest
 from conoscope.common.errors import CaptureError
 
 BY_TOKEN = ("words", "positions", "types", "head")
@@ -59,12 +60,17 @@ class Split:
 class Splitter:
     """Context manager: `splitter(batch)` is the Split of a batch.
 
+    It can be entered again: the direct path is found once, and between two times the model is as it was.
+
     >>> with Splitter(load_model("runs/pure")) as splitter:
     ...     splitter(batch).parts
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, capture: Capture | None = None) -> None:
+        """`capture`: one with whole weights, if there is one already."""
         self.loaded, self.module = loaded, loaded.module
+        self._capture = capture or Capture(self.module, "full", reductions=(), whole=True)
+        self._found = False
         self._stack = ExitStack()
         self._names: dict[int, str] = {}
         self._path: DirectPath | None = None
@@ -74,12 +80,12 @@ class Splitter:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._capture = stack.enter_context(Capture(self.module, "full", reductions=(), whole=True))
+            stack.enter_context(self._capture)
             self.wiring = self._capture.find_wiring()
-            batch = random_batch(self.module)
-            places = Places(self.module, self._capture, batch)
-            self._hook(stack, places.reads())
-            self._find_unfed(stack, places, batch)
+            if self._found:
+                self._hook(stack)
+            else:
+                self._find(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -91,10 +97,13 @@ class Splitter:
         """The number of heads of each layer."""
         return self.wiring.heads
 
-    def __call__(self, batch: Batch) -> Split:
-        """The split of a batch; CaptureError if the parts of a text do not add up to the model's own logit difference."""
+    def __call__(self, batch: Batch, classes: Classes | None = None) -> Split:
+        """The split of a batch; CaptureError if the parts of a text do not add up to the model's own logit difference.
+
+        `classes`: the class and the other of each text, if not the two with the largest logits.
+        """
         batch = batch.to(self.loaded.device)
-        found = self._slopes(batch)
+        found = self._slopes(batch, classes=classes)
         pulls: dict[int, Tensor] = {}
         by_token: dict[Part, Tensor] = {}
         parts: dict[Part, Tensor] = {}
@@ -117,7 +126,7 @@ class Splitter:
                 parts[part] = parts.get(part, 0) + shares.sum(-1)
         parts |= {part: shares.sum(-1) for part, shares in by_token.items()}
         logits = self.loaded.answer(batch, lambda moved: self._capture(moved, lambda trace: self._took(trace, pulls, by_token)))
-        difference = _difference(logits, found.predicted, found.second)
+        difference = difference_of(logits, found.predicted, found.second)
         ordered = {part: parts[part] for part in sorted(parts, key=_order)}
         remainder = difference - torch.stack(list(ordered.values())).sum(0)
         split = Split(ordered, by_token, difference, remainder, found.predicted, found.second)
@@ -125,7 +134,7 @@ class Splitter:
         return split
 
     @torch.inference_mode(False)
-    def _slopes(self, batch: Batch, closed: frozenset[int] = frozenset()) -> "_Found":
+    def _slopes(self, batch: Batch, closed: frozenset[int] = frozenset(), classes: Classes | None = None) -> "_Found":
         """One pass over a batch and one back."""
         words = self.module.get_input_embeddings().weight
         fed = frozenset(self._feeding.values())
@@ -137,8 +146,8 @@ class Splitter:
             with recording(None, batch), torch.enable_grad(), fixed(self.module):
                 with path:
                     logits = answer_of(self.module, batch)
-                predicted, second = _two_largest(logits.detach())
-                slopes = path.slopes(_difference(logits, predicted, second).sum())
+                predicted, second = classes or two_largest(logits.detach())
+                slopes = path.slopes(difference_of(logits, predicted, second).sum())
         finally:
             handle.remove()
             self._path = None
@@ -169,10 +178,18 @@ class Splitter:
         taken = torch.cat([(w.double() * (p.double() @ v.double().mT)).sum(2) for w, p, v in each])
         by_token |= {Part("head", "context", trace.layer, n): taken[:, n - 1] for n in range(1, pull.shape[1] + 1)}
 
-    def _hook(self, stack: ExitStack, reads: list[Call]) -> None:
-        """Hook what reads the heads, what ends the feed-forward parts, and the last layer's output."""
-        self._reading = {call: layer for layer, call in enumerate(reads, 1)}
+    def _find(self, stack: ExitStack) -> None:
+        """Find what reads the heads, and what ends the feed-forward parts; all of it is hooked."""
+        batch = random_batch(self.module)
+        places = Places(self.module, self._capture, batch)
+        self._reading = {call: layer for layer, call in enumerate(places.reads(), 1)}
         self._feeding = {call: layer for layer, call in enumerate(self.wiring.forwards, 1) if call is not None}
+        self._hook(stack)
+        self._find_unfed(stack, places, batch)
+        self._found = True
+
+    def _hook(self, stack: ExitStack) -> None:
+        """Hook what reads the heads, what ends the feed-forward parts, and the last layer's output."""
         self._last: tuple[Call, Side] | None = self.wiring.outputs[-1]
         calls = {*self._reading, *self._feeding, *([] if self._last is None else [self._last[0]])}
         for module in {call[0] for call in calls}:
@@ -275,15 +292,3 @@ PARTS = ("words", "positions", "types", "head", "forward", "bias", "activation")
 def _order(part: Part) -> tuple[float, int, int, int]:
     layer = torch.inf if part.layer is None else part.layer
     return layer, SITES.index(part.site), PARTS.index(part.part), part.head or 0
-
-
-def _two_largest(logits: Float[Tensor, "b c"]) -> tuple[Int[Tensor, " b"], Int[Tensor, " b"]]:
-    """The class with the largest logit, and the one with the next."""
-    predicted = logits.argmax(-1)
-    rest = logits.scatter(1, predicted[:, None], -torch.inf)
-    return predicted, rest.argmax(-1)
-
-
-def _difference(logits: Float[Tensor, "b c"], one: Int[Tensor, " b"], other: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-    wide = logits.double()
-    return (wide.gather(1, one[:, None]) - wide.gather(1, other[:, None]))[:, 0]

@@ -33,27 +33,41 @@ from conoscope.common.errors import CaptureError, MeasureError
 class Editor:
     """Context manager: `editor.run(batch, edits)` is the model's answer with edits, and its plain answer without any.
 
+    It can be entered again: what is edited where is found once, and between two times the model is as it was.
+
     >>> with Editor(model) as editor:
     ...     editor.run(batch, [Edit("context", 2, zeroed(), head=3)])
     """
 
-    def __init__(self, module: PreTrainedModel) -> None:
-        self.module = module
+    def __init__(self, module: PreTrainedModel, capture: Capture | None = None) -> None:
+        """`capture`: one that found the model's wiring, if there is one already."""
+        self.module, self._capture = module, capture
         self._stack = ExitStack()
         self._pass: Pass | None = None
+        self._passable = set[tuple[str, int]]()
+        self._found = False
 
     def __enter__(self) -> Self:
-        with Capture(self.module, "kv") as capture:
-            self.wiring = capture.find_wiring()
-            self.classes = capture.classes
+        if not self._found:
+            self._wire()
         with ExitStack() as stack:
             stack.enter_context(attention_of(self.module, self.module.config._attn_implementation))
-            batch = random_batch(self.module)
-            self._find(batch)
-            self._hook(stack)
-            self._try(batch)
-            self._stack = stack.pop_all()
+            if self._found:
+                self._hook(stack)
+            else:
+                batch = random_batch(self.module)
+                self._find(batch)
+                self._hook(stack)
+                self._try(batch)
+            self._found, self._stack = True, stack.pop_all()
         return self
+
+    def _wire(self) -> None:
+        if self._capture is not None and self._capture.wiring is not None:
+            self.wiring, self.classes = self._capture.wiring, self._capture.classes
+            return
+        with Capture(self.module, "kv") as capture:
+            self.wiring, self.classes = capture.find_wiring(), capture.classes
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
@@ -73,6 +87,16 @@ class Editor:
         batch = batch.to(self.module.device)
         with torch.no_grad():
             return self._run(batch, Pass(batch.real.shape, _by_place(edits)))
+
+    @contextmanager
+    def editing(self, batch: Batch, edits: Sequence[Edit]) -> Iterator[None]:
+        """Context in which a pass over this batch has these edits, whoever runs it: a capture, entered after this editor, sees
+        what the edits left."""
+        self.check(edits)
+        made = Pass(batch.real.shape, _by_place(edits))
+        with self._running(made):
+            yield
+        self._refuse_missed(made)
 
     def keep(self, batch: Batch, sites: Collection[Site] = ()) -> Kept:
         """A plain pass over a batch, with the vectors of these sites in every layer, and what runs with edits begin with."""
@@ -132,12 +156,15 @@ class Editor:
     def _run(self, batch: Batch, made: Pass) -> Float[Tensor, "..."]:
         with self._running(made):
             answer = answer_of(self.module, batch)
+        self._refuse_missed(made)
+        return answer
+
+    def _refuse_missed(self, made: Pass) -> None:
         if missed := [place for place in (*made.edits, *made.keeps) if place not in made.done]:
             site, layer = missed[0]
             raise CaptureError(
                 f"{SITES[site]} of layer {layer} was not computed for these texts by {type(self.module).__name__}; edit another"
             )
-        return answer
 
     @contextmanager
     def _running(self, made: Pass) -> Iterator[None]:
@@ -169,7 +196,6 @@ class Editor:
             (self._given if given else self._returned).setdefault(call, []).append(place)
         self._layers = {span.call: layer for layer, span in self._spans.layers.items()}
         self._attentions = {span.call: layer for layer, (span, _) in self._spans.attentions.items()}
-        self._passable = set[tuple[str, int]]()
         self._contexts: dict[int, Tensor] = {}
         passed = {call[0] for call in (*self._layers, *self._attentions)}
         for module in {call[0] for call, _ in self._places.values()} | passed:

@@ -64,5 +64,16 @@ def added(vector: Float[Tensor, "..."], where: Bool[Tensor, "b t"] | None = None
     return lambda x: _chosen(x + vector.to(x), x, where)
 
 
+def averaged(where: Bool[Tensor, "b t"]) -> Change:
+    """The vectors of these tokens become their mean, in each text its own."""
+
+    def change(x: Tensor) -> Tensor:
+        keep = where[..., None].to(x)
+        mean = (x * keep).sum(1, keepdim=True) / keep.sum(1, keepdim=True).clamp_min(1)
+        return _chosen(mean.expand_as(x), x, where)
+
+    return change
+
+
 def _chosen(new: Tensor, old: Tensor, where: Tensor | None) -> Tensor:
     return new if where is None else torch.where(where[..., None], new, old)

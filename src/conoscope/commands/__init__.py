@@ -8,6 +8,7 @@ from conoscope.commands import (
     corpus,
     demo,
     explain,
+    explore,
     faithfulness,
     fetch,
     figure,
@@ -25,7 +26,7 @@ from conoscope.commands import list as listing
 from conoscope.commands.base import Command
 
 ORDER = (
-    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, attribute, patch, steer, compare, report, figure,
-    gates, corpus, fetch, reproduce, listing, completion,
+    demo, train, measure, merge, explain, plausibility, faithfulness, ablate, attribute, patch, steer, compare, report, explore,
+    figure, gates, corpus, fetch, reproduce, listing, completion,
 )  # fmt: skip
 COMMANDS: dict[str, Command] = {module.COMMAND.name: module.COMMAND for module in ORDER}

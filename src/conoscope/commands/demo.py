@@ -17,6 +17,7 @@ EXPLAINED = 6
 """How many texts the report shows with a score for each word."""
 NEXT = (
     ('explain {model} --words "the soup was not good"', "which words count"),
+    ("explore {out}/tables", "the same live: type a text and look at heads, words and cones"),
     ("measure {model} bistro:test -m heads --tables", "one measure, all its tables"),
     ("figure sim {out} -o sim.svg", "one figure, for a paper"),
     ("measure bert-base-uncased FILE.csv --text COLUMN --label COLUMN", "any model, your own texts"),

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from conoscope.common.bounds import ANGLE, COUNT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
+from conoscope.common.bounds import ANGLE, COUNT, PORT, POSITIVE, RATE, SEED, SHARDS, WEIGHT, Bounds
 from conoscope.common.textfiles import readable
 
 
@@ -103,3 +103,8 @@ def shard(text: str) -> tuple[int, int]:
     if found[0] > found[1]:
         raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N, such as 1/4")
     return found
+
+
+def port(text: str) -> int:
+    """Return the number of a port, or 0 for any."""
+    return int(_number(PORT, text))

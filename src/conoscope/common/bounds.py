@@ -51,6 +51,7 @@ SEED = Bounds(f"a whole number from 0 to {2**32 - 1}", True, 0, 2**32 - 1)
 SHARDS = Bounds("a whole number from 1 to 1000000", True, 1, 10**6)
 RATE = Bounds("a number above 0", False, 0, open=True)
 ANGLE = Bounds("an angle in degrees above 0, at most 180", False, 0, 180, open=True)
+PORT = Bounds("the number of a port, from 0 to 65535", True, 0, 65535)
 WEIGHT = Bounds("a number from 0", False, 0)
 
 

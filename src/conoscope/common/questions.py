@@ -12,3 +12,5 @@ QUESTIONS = {
     "studies": "Does it come out as published?",
 }
 """Each question by its short name, in the order of a report."""
+EXPLORED = "explored"
+"""Stands for the question of tables that only the explorer draws: reports and differences leave them out."""

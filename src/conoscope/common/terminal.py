@@ -176,7 +176,7 @@ class Progress:
 
 
 def doing(label: str) -> None:
-    """Set what is being done now, such as "loading runs/pure"; an Activity shows it."""
+    """Set what is being done now, such as "loading runs/pure"; an Activity shows it, and nothing where it is empty."""
     with _lock:
         _screen.label, _screen.since = label[:70], time.monotonic()
 
@@ -212,6 +212,8 @@ class Activity:
 def _show() -> None:
     """Show what is being done: on a terminal at once, elsewhere if nothing was printed for long."""
     now, bar = time.monotonic(), _screen.bars[-1] if _screen.bars else None
+    if bar is None and not _screen.label:
+        return
     if not sys.stderr.isatty():
         if now - max(_screen.last, _screen.since) >= EVERY:
             say(f"{_screen.label}, {now - _screen.since:.0f} s so far" if bar is None else bar.so_far(), error=True)

@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
 from conoscope.explaining.base import ForwardPass
 
 
@@ -16,6 +20,11 @@ def probabilities(forward: ForwardPass, labels: Sequence[str]) -> list[dict[str,
     logits, rows = forward.logits, len(forward.batch.ids)
     if logits is None or logits.shape[-1] < 2:
         return [{} for _ in range(rows)]
-    several = getattr(forward.module.config, "problem_type", None) == "multi_label_classification"
-    shares = logits.double().sigmoid() if several else logits.double().softmax(-1)
-    return [dict(zip(labels, row, strict=True)) for row in shares.detach().cpu().tolist()]
+    return [dict(zip(labels, row, strict=True)) for row in shares(forward.module, logits).detach().cpu().tolist()]
+
+
+def shares(module: PreTrainedModel, logits: Float[Tensor, "b c"]) -> Float[Tensor, "b c"]:
+    """The probability of each class in double precision: of one of them, or of each alone if a text may have several."""
+    several = getattr(module.config, "problem_type", None) == "multi_label_classification"
+    wide = logits.double()
+    return wide.sigmoid() if several else wide.softmax(-1)

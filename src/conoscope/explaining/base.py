@@ -20,7 +20,8 @@ class ForwardPass:
 
     `logits`: None where the model is no classifier. `readers`: the weight of each token's row when a map is read: 1 at the token
     that the classifier reads, 1/n at each real token where the model takes their mean. `matrices`: by kind (see `matrices.py`),
-    one (query, key) matrix a layer. `readers` and `matrices` are filled only if a method needs matrices.
+    one (query, key) matrix a layer. `readers` and `matrices` are filled only if a method needs matrices. `check` is called
+    between the steps of slow methods, which it may end by raising.
     """
 
     module: PreTrainedModel
@@ -28,6 +29,7 @@ class ForwardPass:
     logits: Float[Tensor, "b c"] | None
     readers: Float[Tensor, "b t"] | None
     matrices: Mapping[str, Sequence[Float[Tensor, "b t t"]]]
+    check: Callable[[], None] = lambda: None
 
     def layers(self, kind: str) -> Sequence[Float[Tensor, "b t t"]]:
         """One matrix a layer, from the first layer to the last."""

@@ -3,7 +3,7 @@
 The graph has a node for each token of each layer; its edges lead from a query to its keys in the layer below.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -37,13 +37,18 @@ def flow_map(forward: ForwardPass) -> Float[Tensor, "b t"]:
             )
         among = np.ix_(real, real)
         top = readers[row].double().cpu().numpy()[real]
-        flows = flows_to_inputs(top, [matrix[row][among] for matrix in layers])
+        flows = flows_to_inputs(top, [matrix[row][among] for matrix in layers], forward.check)
         scores[row, batch.real[row]] = torch.from_numpy(flows).to(scores)
     return scores
 
 
-def flows_to_inputs(top: Float[np.ndarray, " t"], layers: Sequence[Float[np.ndarray, "t t"]]) -> Float[np.ndarray, " t"]:
-    """The maximum flow to each input token, from a source joined to the top layer's tokens by edges of capacity `top`."""
+def flows_to_inputs(
+    top: Float[np.ndarray, " t"], layers: Sequence[Float[np.ndarray, "t t"]], check: Callable[[], None] = lambda: None
+) -> Float[np.ndarray, " t"]:
+    """The maximum flow to each input token, from a source joined to the top layer's tokens by edges of capacity `top`.
+
+    `check` is called before each.
+    """
     tokens = len(top)
     source = tokens * (len(layers) + 1)
     capacities = np.zeros((source + 1, source + 1))
@@ -51,7 +56,11 @@ def flows_to_inputs(top: Float[np.ndarray, " t"], layers: Sequence[Float[np.ndar
     for below, matrix in enumerate(layers):
         begin = tokens * below
         capacities[begin + tokens : begin + 2 * tokens, begin : begin + tokens] = matrix
-    return np.array([_flow(capacities, source, sink) for sink in range(tokens)])
+    found = []
+    for sink in range(tokens):
+        check()
+        found.append(_flow(capacities, source, sink))
+    return np.array(found)
 
 
 def _flow(residual: Float[np.ndarray, "n n"], source: int, sink: int) -> float:

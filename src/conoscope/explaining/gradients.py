@@ -16,6 +16,8 @@ from conoscope.common.errors import MeasureError, ModelError
 from conoscope.explaining.base import ForwardPass, explains
 
 MOST_STEPS = 10**6
+TOGETHER = {"cpu": 1 << 10, "cuda": 1 << 14}
+"""How many tokens of steps run at once."""
 
 
 @explains("Denil et al. 2014; Shrikumar et al. 2017")
@@ -40,6 +42,7 @@ def integrated_gradients(forward: ForwardPass, steps: str, baseline: str) -> Flo
     fixed = (forward.batch.kind <= SPECIAL)[..., None]  # pads too
 
     def logits(given: Tensor, *inputs: Tensor) -> Tensor:
+        forward.check()
         return _logits(forward, given, dict(zip(names, inputs, strict=True)))
 
     with within_memory(forward.batch):
@@ -50,7 +53,7 @@ def integrated_gradients(forward: ForwardPass, steps: str, baseline: str) -> Flo
             target=target,
             additional_forward_args=tuple(forward.batch.inputs.values()),
             n_steps=int(steps),
-            internal_batch_size=max(len(vectors), 64),
+            internal_batch_size=max(len(vectors), TOGETHER.get(vectors.device.type, TOGETHER["cuda"]) // vectors.shape[1]),
         )
     return attributions.sum(-1).to(vectors.dtype)
 
@@ -77,8 +80,14 @@ def target_of(forward: ForwardPass) -> Int[Tensor, " b"]:
 def embeddings_of(forward: ForwardPass) -> Float[Tensor, "b t d"]:
     """The input embeddings of the batch."""
     table = forward.module.get_input_embeddings()
-    vectors: Tensor = table(forward.batch.inputs["input_ids"])
+    vectors = table(forward.batch.inputs["input_ids"])
+    if not isinstance(vectors, Tensor):
+        raise _unknown_embeddings(forward.module)
     return vectors
+
+
+def _unknown_embeddings(module: PreTrainedModel) -> ModelError:
+    return ModelError(f"the embeddings of {type(module).__name__} cannot be replaced, which gradients need; leave those maps out")
 
 
 def _pads(module: PreTrainedModel) -> Float[Tensor, " d"]:
@@ -91,17 +100,22 @@ def _pads(module: PreTrainedModel) -> Float[Tensor, " d"]:
 
 
 def _logits(forward: ForwardPass, vectors: Float[Tensor, "b t d"], inputs: Any) -> Float[Tensor, "b c"]:
-    with _replaced_embeddings(forward.module, vectors), padding_as(forward.module, forward.batch.pad):
+    with _replaced_embeddings(forward.module, vectors, inputs["input_ids"]), padding_as(forward.module, forward.batch.pad):
         logits: Tensor = forward.module(**inputs).logits
     return logits
 
 
 @contextmanager
-def _replaced_embeddings(module: PreTrainedModel, vectors: Float[Tensor, "b t d"]) -> Iterator[None]:
-    """Context manager in which the model's embedding layer returns these vectors, whatever its input."""
+def _replaced_embeddings(module: PreTrainedModel, vectors: Float[Tensor, "b t d"], ids: Int[Tensor, "b t"]) -> Iterator[None]:
+    """Context manager in which the model's embedding layer returns these vectors for these ids: a copy, as some models (CTRL)
+    multiply them in place; with tokens first where the model reads them so (XLNet)."""
 
     def instead(embeddings: nn.Module, given: tuple[Any, ...], returned: Tensor) -> Tensor:
-        return vectors
+        if torch.equal(given[0], ids):
+            return vectors.clone()
+        if torch.equal(given[0], ids.T):
+            return vectors.transpose(0, 1).clone()
+        raise _unknown_embeddings(module)
 
     handle = module.get_input_embeddings().register_forward_hook(instead)
     try:

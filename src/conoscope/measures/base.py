@@ -66,7 +66,7 @@ class Table:
     """One table of a measure: `parts` lists its blocks and their needs under some options, `read` turns sums into values.
 
     `across`: `read` receives all layers at once, each statistic as a mapping from layer to sums, and its readings have `layer`
-    among their keys.
+    among their keys. `explored`: only the explorer draws it; reports and differences leave it out.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Table:
     parts: Parts
     within: tuple[float, float]
     across: bool
+    explored: bool = False
 
     @cached_property
     def required(self) -> set[str]:
@@ -149,11 +150,13 @@ def reads(
     return register
 
 
-def also_reads(name: str, parts: Parts, within: tuple[float, float], across: bool = False) -> Callable[[Read], Read]:
+def also_reads(
+    name: str, parts: Parts, within: tuple[float, float], across: bool = False, explored: bool = False
+) -> Callable[[Read], Read]:
     """Decorator that registers a read function as a further table of a measure, by a name such as `vector_norms.histogram`."""
 
     def register(read: Read) -> Read:
-        CATALOGUE[name.partition(".")[0]].tables.append(Table(name, read, parts, within, across))
+        CATALOGUE[name.partition(".")[0]].tables.append(Table(name, read, parts, within, across, explored))
         return read
 
     return register

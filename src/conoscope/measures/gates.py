@@ -91,7 +91,12 @@ def _contextual(s: Scores, mass: float, cluster: Bool[Tensor, "*s"]) -> tuple[Bo
 
 def scores_of(maps: Sample) -> dict[str, Float[Tensor, "k h"]]:
     """The scores of each sampled example, by name, in double."""
-    values = maps.values.double()
+    return scores_in(maps.values)
+
+
+def scores_in(values: Float[Tensor, "k values"]) -> dict[str, Float[Tensor, "k h"]]:
+    """The scores by name, in double, of examples as `gate_maps` flattens them."""
+    values = values.double()
     columns = values[:, :-1].unflatten(1, (-1, len(GATE_SCORES) + len(PLACE)))
     scores = dict(zip((*GATE_SCORES, *PLACE), columns.unbind(-1), strict=True))
     row, key = scores.pop("row").long(), scores.pop("key").long()
@@ -111,7 +116,11 @@ def _among_others(
 
 def names_of_heads(maps: Sample, limits: Thresholds) -> tuple[list[str], Float[Tensor, " h"]]:
     """The gates of each head by its mean scores, and the share of examples whose own scores give the same gates."""
-    scores = scores_of(maps)
+    return named(scores_of(maps), limits)
+
+
+def named(scores: Scores, limits: Thresholds) -> tuple[list[str], Float[Tensor, " h"]]:
+    """The same, from the scores (k, h) of each example."""
     each = torch.stack(list(names_of_gates(scores, limits).values()))
     whole = torch.stack(list(names_of_gates({name: x.nanmean(0) for name, x in scores.items()}, limits).values()))
     agree = (each == whole[:, None]).all(0).double().mean(0)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from conoscope.common.errors import OutputError
@@ -34,8 +34,8 @@ def save_tally(tally: Tally, folder: Path) -> None:
     write_text(folder / "tally.json", json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
 
 
-def load_tally(folder: Path) -> Tally:
-    """The tally that was written to this folder."""
+def load_tally(folder: Path, quantity: str | None = None) -> Tally:
+    """The tally that was written to this folder; of one quantity alone, if that is given."""
     try:
         described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
         if described["format"] != FORMAT:
@@ -43,19 +43,29 @@ def load_tally(folder: Path) -> Tally:
                 f"the sums in {folder} are in format {described['format']}, which another version wrote, and this one reads "
                 f"format {FORMAT}; measure again"
             )
-        return _restored(described, load_file(folder / "tally.safetensors"))
+        return _restored(described, folder / "tally.safetensors", quantity)
     except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
         raise OutputError(
             f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
 
 
-def _restored(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tally:
+def of_quantity(tally: Tally, quantity: str) -> Tally:
+    """The sums of one quantity."""
+    tally.flush()
+    needs = tuple(need for need in tally.needs if need.quantity == quantity)
+    return Tally(needs, {key: sums for key, sums in tally.sums.items() if key[0] in needs})
+
+
+def _restored(described: Mapping[str, Any], path: Path, quantity: str | None) -> Tally:
     needs = tuple(Need(n["statistic"], n["quantity"], tuple(sorted(n["options"].items()))) for n in described["needs"])
     keys = [(needs[entry["need"]], entry["layer"]) for entry in described["sums"]]
-    return Tally(needs, {key: _restore(key[0], f"{number}/", tensors) for number, key in enumerate(keys)})
-
-
-def _restore(need: Need, prefix: str, tensors: Mapping[str, Tensor]) -> Statistic:
-    state = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return Statistic.kinds[need.statistic].restore(state)
+    chosen = {number: key for number, key in enumerate(keys) if quantity in (None, key[0].quantity)}
+    with safe_open(path, "pt") as stored:
+        states: dict[int, dict[str, Tensor]] = {number: {} for number in chosen}
+        for path_in in stored.keys():  # noqa: SIM118  it is no mapping
+            number, _, name = path_in.partition("/")
+            if int(number) in states:
+                states[int(number)][name] = stored.get_tensor(path_in)
+    sums = {key: Statistic.kinds[key[0].statistic].restore(states[number]) for number, key in chosen.items()}
+    return Tally(tuple(need for need in needs if quantity in (None, need.quantity)), sums)

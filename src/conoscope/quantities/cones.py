@@ -29,22 +29,22 @@ def of_width(totals: Float[Tensor, "l b k d"], lengths: Float[Tensor, "l b t h"]
     return totals[:, :, None, -2:]
 
 
+def nonzero(batch: Batch, lengths: Float[Tensor, "l b t h"], width: str, mask: str) -> Float[Tensor, "l b heads"]:
+    """How many of the vectors that count are not zero."""
+    norms = lengths if width == "head" else lengths.amax(-1, keepdim=True)
+    return (kept(batch, mask, norms.dtype).mT @ (norms > 0).to(norms.dtype))[:, :, 0]
+
+
 def number(
     scope: Memo, slots: Sequence[Any], batch: Batch, lengths: Float[Tensor, "l b t h"], width: str, mask: str
 ) -> Float[Tensor, "l b heads"]:
-    """How many of the vectors that count are not zero; cached, since several quantities of the same sites and layers ask for
-    it."""
-
-    def compute() -> Tensor:
-        norms = lengths if width == "head" else lengths.amax(-1, keepdim=True)
-        return (kept(batch, mask, norms.dtype).mT @ (norms > 0).to(norms.dtype))[:, :, 0]
-
+    """The same, cached, since several quantities of the same sites and layers ask for it."""
     places = tuple((need.chosen["site"], layer) for need, layer in slots)
-    found: Tensor = scope.memo(("number", places, width, mask), compute)
+    found: Tensor = scope.memo(("number", places, width, mask), lambda: nonzero(batch, lengths, width, mask))
     return found
 
 
-def _cones(products: Float[Tensor, "l n h 2 2"], count: Float[Tensor, "l n h"]) -> Arrays:
+def cones_of(products: Float[Tensor, "l n h 2 2"], count: Float[Tensor, "l n h"]) -> Arrays:
     """The values that CONES names; NaN where a sentence has too few vectors."""
     products, n = products.double(), count.double().round()
     units, mixed, vectors = products[..., 0, 0], products[..., 0, 1], products[..., 1, 1]
@@ -59,7 +59,7 @@ def _cones(products: Float[Tensor, "l n h 2 2"], count: Float[Tensor, "l n h"]) 
     return (torch.stack(found, dim=-1),)
 
 
-@quantity(finish=_cones)
+@quantity(finish=cones_of)
 def cones(
     scope: Memo,
     slots: Sequence[Any],

@@ -20,12 +20,17 @@ TOGETHER = 2**23
 """How many weights are scored at once on a GPU; a CPU takes one example of one layer at a time, whose maps fit its caches."""
 
 
+def fits(batch: Batch) -> Bool[Tensor, " b"]:
+    """Mask of the examples of enough words and not too many tokens."""
+    length = batch.length[:, 0]
+    return (length - batch.special.sum(-1) >= LEAST) & (length <= LONGEST)
+
+
 def _examples(batch: Batch, examples: str) -> Candidates:
-    """Examples of enough words and not too many tokens."""
+    """Candidates among the examples that fit."""
 
     def compute() -> tuple[Tensor, Tensor]:
-        length = batch.length[:, 0]
-        fitting = (length - batch.special.sum(-1) >= LEAST) & (length <= LONGEST)
+        fitting = fits(batch)
         return fitting, fitting.nonzero()[:, 0]
 
     fitting, rows = batch.memo("gate examples", compute)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from conoscope.common.markup import Html, joined, quoted, sentence, tag
+from conoscope.common.questions import EXPLORED
 from conoscope.figures import Tables
 from conoscope.reporting.gathering import Run
 from conoscope.reporting.sorting import SHOWN, held_rows
@@ -37,16 +38,18 @@ class Sheet:
 
 
 def sheets(tables: Tables, runs: Sequence[Run]) -> list[Sheet]:
-    """Every table but that of the runs; the smallest ones come with their CSV, as many as the page can hold."""
+    """Every table but that of the runs and those of the explorer; the smallest ones come with their CSV, as many as the page can
+    hold."""
     several = len({run.name for run in runs}) > 1
-    frames = {name: _with_runs(frame, several) for name, frame in tables.items() if name != "runs"}
+    about = {name: info for run in runs for name, info in run.index.items()}
+    shown = [name for name in tables if name != "runs" and (name not in about or about[name].question != EXPLORED)]
+    frames = {name: _with_runs(tables[name], several) for name in shown}
     # A cell and its comma are two bytes at least.
     written = {name: data_url(frame) for name, frame in frames.items() if 2 * frame.size <= LARGEST}
     held: dict[str, str] = {}
     for name in sorted(written, key=lambda name: len(written[name])):
         if len(written[name]) <= min(LARGEST, ALTOGETHER - sum(map(len, held.values()))):
             held[name] = written[name]
-    about = {name: info for run in runs for name, info in run.index.items()}
     return [
         Sheet(name, frame, held.get(name), _files(name, runs), about.get(name, TableInfo())) for name, frame in frames.items()
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from conoscope.common.errors import MeasureError, NotMeasuredError, one_of
 from conoscope.common.keywords import nearest
 from conoscope.common.pooling import described, vector_read
+from conoscope.common.questions import EXPLORED
 from conoscope.common.terminal import printable
 from conoscope.results.pairing import by_groups, by_items, unpaired
 from conoscope.results.store import measured
@@ -66,11 +67,12 @@ class Differences(Tables):
     @cached_property
     def tables(self) -> list[str]:
         """The names of the tables that both results have and that can be compared."""
-        return [name for name in self.one if name in self.other and _comparable(self.one[name]) and _comparable(self.other[name])]
+        shared = (name for name in self.one if name in self.other and self.one.index[name].question != EXPLORED)
+        return [name for name in shared if _comparable(self.one[name]) and _comparable(self.other[name])]
 
     @property
     def left_out(self) -> list[str]:
-        """The tables that only one result has, or in which several rows have the same keys."""
+        """The tables that only one result has, in which several rows have the same keys, or that only the explorer draws."""
         return [name for name in {**self.one.tables, **self.other.tables} if name not in self.tables]
 
     @property

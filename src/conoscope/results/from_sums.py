@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from conoscope.common.errors import MeasureError
+from conoscope.common.questions import EXPLORED
 from conoscope.common.vocabulary import KINDS
 from conoscope.measures import Part, Reading, Request, Table, request
 from conoscope.measures.questions import question_of
@@ -58,7 +59,8 @@ def index_of(measures: Iterable[str]) -> dict[str, TableInfo]:
 
 def _info(requested: Request, spec: Table) -> TableInfo:
     low, high = (bound if math.isfinite(bound) else None for bound in spec.within)
-    return TableInfo(spec.summary, *question_of(requested.measure.name), low, high)
+    question, place = question_of(requested.measure.name)
+    return TableInfo(spec.summary, EXPLORED if spec.explored else question, place, low, high)
 
 
 def table(requested: Request, tally: Tally) -> "pd.DataFrame":

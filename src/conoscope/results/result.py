@@ -11,7 +11,7 @@ from conoscope.common.errors import OutputError
 from conoscope.common.markup import cut
 from conoscope.common.terminal import printable
 from conoscope.results.merging import joined, shard_number
-from conoscope.results.shown import Shown, notebook
+from conoscope.results.shown import Shown, explorer, notebook
 from conoscope.results.store import (
     StoredTables,
     TableInfo,
@@ -58,6 +58,12 @@ class Result(Shown):
 
         return load_tally(self._sums) if isinstance(self._sums, Path) else self._sums
 
+    def sums_of(self, quantity: str) -> "Tally":
+        """The sums of one quantity; those of a saved result are read without all others."""
+        from conoscope.measures.tally_files import load_tally, of_quantity
+
+        return load_tally(self._sums, quantity) if isinstance(self._sums, Path) else of_quantity(self._sums, quantity)
+
     @cached_property
     def tables(self) -> "Mapping[str, pd.DataFrame]":
         """Every table by name; for a shard of a corpus, only those that are not empty."""
@@ -77,6 +83,13 @@ class Result(Shown):
         """What is worth knowing of the model, in sentences with their numbers and controls."""
         found: list[str] = notebook().findings_of(self.tables, self.provenance)
         return found
+
+    def explore(self, corpus: Any = None, words: str | Sequence[str] = (), **options: Any) -> Any:
+        """This result with its model and texts, live: a widget in a notebook; elsewhere None, after a local page was served.
+
+        The parameters are those of `conoscope.explore`.
+        """
+        return explorer().explore(self, corpus, words, **options)
 
     def compare(self, other: "Result | str | Path", names: Sequence[str] | None = None) -> "Differences":
         """The other result minus this one, as in before.compare(after): number by number, with 95 % intervals, paired where both

@@ -65,7 +65,14 @@ class Shown(Tables):
 
 
 def notebook() -> Any:
-    """The module that shows results: the one import upwards, made when something is shown."""
+    """The module that shows results, imported when something is shown: rooms above this one know how."""
     from conoscope.reporting import notebook
 
     return notebook
+
+
+def explorer() -> Any:
+    """The module that shows results live, imported when one is shown so."""
+    from conoscope.exploring import hosts
+
+    return hosts

@@ -66,9 +66,12 @@ def read_index(folder: Path) -> dict[str, TableInfo] | None:
     try:
         listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         index = {str(name): TableInfo(**info) for name, info in listed.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        # A name is a file of this folder, whoever wrote the list.
+        files = [f"{stem_of(name)}.parquet" for name in index]
+        there = all(not {"/", "\\"} & {*file} and (folder / file).is_file() for file in files)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
-    return index if all((folder / f"{stem_of(name)}.parquet").is_file() for name in index) else None
+    return index if there else None
 
 
 def read_parquet(path: Path) -> "pd.DataFrame":
@@ -190,7 +193,7 @@ def read_provenance(folder: Path) -> dict[str, Any]:
             raise ValueError(f"it does not tell {one_of(wrong)}")
         if not all(isinstance(shard, str) and re.fullmatch("[0-9]{1,9}/[0-9]{1,9}", shard) for shard in provenance["shards"]):
             raise ValueError("its shards are not such as 1/4")
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise OutputError(
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error

@@ -79,7 +79,7 @@ class Cones(Memo):
 
     def _representatives(self, kind: str) -> Float[Tensor, "c d"]:
         if kind == "mean":
-            return _directed(self.directions.units)
+            return directed(self.directions.units)
         found = torch.full_like(self.directions.units, torch.nan)
         if kind == "first" and self.correct is not None:
             found[self.correct.groups] = normalize(self.correct.values.double(), dim=-1)
@@ -102,7 +102,7 @@ class Cones(Memo):
 
     def of_halves(self) -> Float[Tensor, "2 c d"]:
         """The mean directions of each half of the corpus."""
-        return _directed(self.sums.units)
+        return directed(self.sums.units)
 
     def cosines(self, kind: str) -> Float[Tensor, "n c"]:
         """The cosine of every sampled example with every representative; NaN where the example is the representative itself.
@@ -131,7 +131,7 @@ class Cones(Memo):
         directions = self.of_halves().flip(0) if kind == "held_out" else self.of_kind(kind)[None]
         mean = directions.nanmean(1, keepdim=True)
         around = directions - mean
-        parts = _directed(around.where(torch.linalg.vector_norm(around, dim=-1, keepdim=True) > ROUNDING, 0.0))
+        parts = directed(around.where(torch.linalg.vector_norm(around, dim=-1, keepdim=True) > ROUNDING, 0.0))
         half = self.examples.half if kind == "held_out" else torch.zeros_like(self.examples.half)
         units = self.examples.units
         both = torch.stack([normalize(units - m, dim=-1) @ part.T for m, part in zip(mean, parts, strict=True)], dim=1)
@@ -149,7 +149,8 @@ class Cones(Memo):
         return own & near & torch.tensor([name in names for name in self.examples.names])[:, None]
 
 
-def _directed(sums: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+def directed(sums: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+    """The unit vectors of sums; NaN where there is none."""
     length: Tensor = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
     # Unit vectors that cancel leave only rounding.
     return (sums / length).where(length > ROUNDING, torch.nan)
