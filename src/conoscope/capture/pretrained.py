@@ -18,10 +18,13 @@ from transformers import (
 from transformers.utils import logging
 
 import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
-from conoscope.common.errors import ModelError
+from conoscope.common.errors import ModelError, OutputError
+from conoscope.common.sealing import FILES, check_files, read_sealed
 from conoscope.common.textfiles import is_there
 from conoscope.common.writing import is_spelt
 
+CARD = "training.json"
+"""The file in which `train` says what it wrote."""
 UNFINISHED = "checkpoints/conoscope.json"
 """The file by which a training that was stopped is told."""
 WORD_MARK = "▁"
@@ -35,17 +38,33 @@ def unloadable(name: str, error: Exception) -> ModelError:
 
 
 def refuse_missing(name: str) -> None:
-    """ModelError if a name can only be that of a folder, and there is none, or one whose training is not finished."""
+    """ModelError if a name can only be that of a folder, and there is none, or one whose training is not finished or that is
+    damaged."""
     path = Path(name)
     if is_there(path, folder=True):
         if is_there(path / UNFINISHED) and not is_there(path / "config.json"):
             raise ModelError(f"the training in {name!r} is not finished; give its command again, and it goes on from there")
+        refuse_damaged(name)
         return
     advice = "give a folder written by save_pretrained, or a Hub id"
     if path.is_absolute() or name.startswith((".", "~")) or name.endswith("/") or name.count("/") > 1:
         raise ModelError(f"no folder {name!r}; {advice}")
     if len(path.parts) > 1 and is_there(path.parent, folder=True) and not _is_cached(name):
         raise ModelError(f"no folder {name!r}; {advice} (an id that begins as the folder {str(path.parent)!r}: from elsewhere)")
+
+
+def refuse_damaged(name: str) -> None:
+    """ModelError if a file of a trained model's folder is not as it was written."""
+    folder = Path(name)
+    if not is_there(folder / CARD):
+        return
+    try:
+        written = read_sealed(folder / CARD)
+        check_files(folder, written.get(FILES, {}) if isinstance(written, dict) else {})
+    except OutputError as error:
+        raise ModelError(f"{error}; if you changed the model yourself, remove {CARD} from its folder") from error
+    except (OSError, ValueError):  # not ours
+        return
 
 
 def _is_cached(name: str) -> bool:

@@ -12,7 +12,7 @@ from conoscope.causes.attribution_telling import told
 from conoscope.causes.effects import Effects
 from conoscope.common.errors import OutputError
 from conoscope.results.merging import joined, shard_number
-from conoscope.results.store import read_index, read_parquet, read_provenance
+from conoscope.results.store import read_index, read_provenance, read_table
 
 SINGLE = ("attribution.texts", "attribution.words")
 """The tables of single texts."""
@@ -37,7 +37,7 @@ def merge_attributions(folders: Iterable[str | Path]) -> Effects:
     found: dict[str, list[pd.DataFrame]] = {}
     for path in paths:
         for name in read_index(path) or {}:
-            found.setdefault(name, []).append(read_parquet(path / f"{name}.parquet"))
+            found.setdefault(name, []).append(read_table(path, name))
     if any(not whole[PARTS].equals(found["attribution"][0][PARTS]) for whole in found["attribution"]):
         raise OutputError("these attributions are of other heads or layers; merge those of one model")
     whole = with_share(_pooled(found["attribution"], PARTS, ["size"], ["largest"]))

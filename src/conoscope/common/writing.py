@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from conoscope.common.errors import OutputError
+from conoscope.common.errors import ConoscopeError, OutputError
 
 BESIDE = ".conoscope-"
 """Prefix of the names of temporary files."""
@@ -69,6 +69,30 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def as_output_error(where: str | Path) -> Iterator[None]:
+    """Re-raise what a full disk or a folder without permission causes, in whatever library, as OutputError."""
+    try:
+        yield
+    except ConoscopeError:
+        raise
+    except Exception as error:
+        if (reason := _disk_reason(error)) is None:
+            raise
+        raise OutputError(f"cannot write to {where}: {reason}; make room there, or give -o another folder") from error
+
+
+def _disk_reason(error: Exception) -> str | None:
+    """What the disk refused; None for an error that is not of writing."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    # safetensors and torch write by their own code, whose errors are no OSError.
+    known = type(error).__name__ == "SafetensorError" or any(
+        said in str(error) for said in ("PytorchStreamWriter", "iostream error")
+    )
+    return (" ".join(str(error).split()) or type(error).__name__) if known else None
 
 
 def move_into(folder: Path, paths: Iterable[Path], last: str) -> None:

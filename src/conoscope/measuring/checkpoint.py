@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from conoscope.common.errors import OutputError
-from conoscope.common.writing import atomic_folder
+from conoscope.common.writing import as_output_error, atomic_folder
 from conoscope.corpora import Example
 from conoscope.measures.tally import Tally
 from conoscope.measures.tally_files import save_tally
@@ -76,7 +76,9 @@ class Checkpoint:
             before = Result.load(self.folder)
             tally = before.tally  # read when it is asked for
         except OutputError as error:
-            raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
+            raise OutputError(
+                f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew ({error})"
+            ) from error
         done = StreamDigest(**before.provenance["seen"])
         skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
@@ -93,7 +95,7 @@ class Checkpoint:
     def keep(self, tally: Tally, seen: StreamDigest) -> None:
         """Save the sums so far."""
         assert self.folder is not None
-        with atomic_folder(self.folder) as new:
+        with as_output_error(self.folder), atomic_folder(self.folder) as new:
             save_tally(tally, new)
             write_provenance(new, {**self.provenance, "seen": vars(seen), "capture": self.capture})
         self._saved = time.monotonic()

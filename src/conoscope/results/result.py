@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import OutputError
 from conoscope.common.markup import cut
+from conoscope.common.sealing import is_sealed
 from conoscope.common.terminal import printable
+from conoscope.common.writing import as_output_error
 from conoscope.results.merging import joined, shard_number
 from conoscope.results.shown import Shown, notebook
 from conoscope.results.store import (
+    INDEX,
     StoredTables,
     TableInfo,
     claim,
@@ -99,13 +102,11 @@ class Result(Shown):
         from conoscope.measures.tally_files import save_tally
 
         where = claim(folder, self.provenance)
-        try:
+        with as_output_error(where):
             # Provenance first: it says whose folder this is if the rest is interrupted.
             write_provenance(where, self.provenance)
             save_tally(self.tally, where)
             write_tables(where, self.tables, self.provenance, self.index)
-        except OSError as error:
-            raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
 
     @classmethod
@@ -168,7 +169,9 @@ def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":
 
 
 def _unlisted_tables(folder: Path) -> "dict[str, pd.DataFrame]":
-    """The tables of a folder without an index, by file name."""
+    """The tables of a folder of an earlier version without an index, by file name."""
+    if is_sealed(folder / "provenance.json"):
+        raise OutputError(f"{folder} holds no {INDEX}: the run that writes it was stopped; give its command again")
     tables = {path.stem: read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
     if not tables:
         raise OutputError(

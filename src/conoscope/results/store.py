@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conoscope.common.errors import OutputError, one_of
+from conoscope.common.sealing import FILES, damaged, digest_of, digests, read_sealed, sealed
 from conoscope.common.writing import BESIDE, atomic, make_folder, write_text
 from conoscope.results.merging import differences
 
 if TYPE_CHECKING:
     import pandas as pd
 
-INDEX = "tables.json"
+INDEX, TABLES = "tables.json", "tables"
 PARTIAL = ("partial", "partial.new")
 """The names of what an interrupted run leaves in its folder."""
 
@@ -48,7 +49,7 @@ class StoredTables(Mapping[str, "pd.DataFrame"]):
         if name not in self.index:
             raise KeyError(name)
         if name not in self._read:
-            self._read[name] = read_parquet(self.folder / f"{stem_of(name)}.parquet")
+            self._read[name] = read_table(self.folder, name)
         return self._read[name]
 
     def __contains__(self, name: object) -> bool:
@@ -62,22 +63,50 @@ class StoredTables(Mapping[str, "pd.DataFrame"]):
 
 
 def read_index(folder: Path) -> dict[str, TableInfo] | None:
-    """The descriptions in tables.json; None if it is missing or not readable, or if a table's file is missing."""
-    try:
-        listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        index = {str(name): TableInfo(**info) for name, info in listed.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    """The descriptions in tables.json; None if it is missing, or if tables can be computed from sums and it or a table's file is
+    not whole. OutputError for a damaged index of tables without sums."""
+    path = folder / INDEX
+    if not path.exists():
         return None
-    return index if all((folder / f"{stem_of(name)}.parquet").is_file() for name in index) else None
+    try:
+        index = {str(name): TableInfo(**info) for name, info in _listed(folder)[0].items()}
+        for name in index:
+            if not (folder / f"{stem_of(name)}.parquet").is_file():
+                raise OutputError(f"{path} lists a table {name} that is not there; make it again, or take a copy")
+    except (OSError, ValueError, TypeError, AttributeError, OutputError) as error:
+        if (folder / "tally.json").is_file():
+            return None
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"no tables can be read from {path}: {error}; make it again, or take a copy") from error
+    return index
 
 
-def read_parquet(path: Path) -> "pd.DataFrame":
-    """The table in a parquet file."""
+def _listed(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The descriptions of tables and the digests of their files; earlier versions wrote no digests."""
+    content = read_sealed(folder / INDEX)
+    return (content[TABLES], dict(content[FILES])) if FILES in content else (content, {})
+
+
+def read_table(folder: Path, name: str) -> "pd.DataFrame":
+    """A table that tables.json lists; OutputError if its file is not as it was written."""
+    path = folder / f"{stem_of(name)}.parquet"
+    try:
+        return read_parquet(path, _listed(folder)[1].get(path.name))
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise OutputError(f"no tables can be read from {folder / INDEX}: {error}; make it again, or take a copy") from error
+
+
+def read_parquet(path: Path, digest: str | None = None) -> "pd.DataFrame":
+    """The table in a parquet file; OutputError if it is damaged or has another digest than given."""
     import pandas as pd
 
     try:
         # Opened here: Arrow accepts only UTF-8 file names, and an ASCII locale has others.
         with path.open("rb") as file:
+            if digest is not None and digest_of(file) != digest:
+                raise damaged(path)
+            file.seek(0)
             return pd.read_parquet(file)
     except Exception as error:  # pyarrow raises many kinds of errors for a damaged file
         raise OutputError(f"no table can be read from {path}: {error}; measure again, or remove the file") from error
@@ -95,7 +124,8 @@ def write_tables(
         write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance, {"name": name, **asdict(index[name])})
         write_text(folder / f"{stem_of(name)}.csv", frame.to_csv(index=False, lineterminator="\n"))
     listed = {name: asdict(index[name]) for name in tables}
-    write_text(folder / INDEX, json.dumps(listed, indent=1, ensure_ascii=False) + "\n")
+    written = digests(folder, [f"{stem_of(name)}.parquet" for name in tables])
+    write_text(folder / INDEX, sealed({TABLES: listed, FILES: written}, 1))
 
 
 def write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any], info: Mapping[str, Any]) -> None:
@@ -178,13 +208,13 @@ def _is_torn(path: Path) -> bool:
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
     """Write provenance.json."""
-    write_text(folder / "provenance.json", json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / "provenance.json", sealed(provenance, 2))
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
     """The content of provenance.json, checked."""
     try:
-        provenance: dict[str, Any] = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        provenance: dict[str, Any] = read_sealed(folder / "provenance.json")
         kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
         if wrong := [name for name, kind in kinds.items() if not isinstance(provenance.get(name), kind)]:
             raise ValueError(f"it does not tell {one_of(wrong)}")

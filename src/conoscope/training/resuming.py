@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import OutputError, listed, one_of
+from conoscope.common.sealing import read_sealed, sealed
 from conoscope.common.writing import write_text
 from conoscope.training.settings import Training
 
@@ -41,7 +42,7 @@ def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
     record = checkpoints / RECORD
     if last_checkpoint(checkpoints) is not None:
         differ(_read(record), facts, str(checkpoints.parent))
-    write_text(record, json.dumps(dict(facts)))
+    write_text(record, sealed(facts))
 
 
 def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
@@ -63,7 +64,7 @@ def _shown(value: Any) -> str:
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(record.read_text(encoding="utf-8"))
+        facts = read_sealed(record)
     except (OSError, ValueError) as error:
         raise OutputError(f"{record} cannot be read ({error}); remove {record.parent} to train anew") from error
     return facts if isinstance(facts, dict) else {}

@@ -4,7 +4,6 @@ Training stops when the validation loss, penalties included, has not fallen for 
 weights are kept. The same call again resumes an interrupted run from its last complete epoch, and does not repeat a finished one.
 """
 
-import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,9 +27,10 @@ from transformers import (
 
 from conoscope.capture.class_token import reading_of
 from conoscope.capture.loading import LoadedModel, load_model
-from conoscope.capture.pretrained import without_bars
+from conoscope.capture.pretrained import CARD, without_bars
 from conoscope.common.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
 from conoscope.common.keywords import options_from, with_keywords
+from conoscope.common.sealing import FILES, digests, sealed
 from conoscope.common.terminal import complain, doing
 from conoscope.common.writing import make_folder, move_into, refuse_unspelt, write_text
 from conoscope.corpora import Columns, Corpus, Texts
@@ -157,10 +157,11 @@ def _write(
     size = sum(p.numel() for p in loaded.module.parameters())
     model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
     facts = described(chosen, corpora, model, trained.scores)
+    written = digests(staged, (path.name for path in staged.iterdir() if path.is_file()))
     write_text(staged / "README.md", card(facts))
-    write_text(staged / "training.json", json.dumps(facts, indent=2) + "\n")
+    write_text(staged / CARD, sealed({**facts, FILES: written}, 2))
     logs = [path for path in checkpoints.glob("runs") if path.is_dir()]
-    move_into(trained.folder, (*logs, *staged.iterdir()), last="training.json")
+    move_into(trained.folder, (*logs, *staged.iterdir()), last=CARD)
 
 
 @contextmanager
