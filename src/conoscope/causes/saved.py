@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from conoscope.capture.batch import Batch
 from conoscope.causes.outcomes import Outcomes
 from conoscope.common.errors import OutputError
 from conoscope.common.sealing import FILES, check_files, digests, read_sealed, sealed
-from conoscope.common.writing import as_output_error, atomic_folder, write_text
+from conoscope.common.writing import as_output_error, atomic_folder, remove_folder, write_text
 from conoscope.measuring.checkpoint import EVERY
 from conoscope.results.merging import differences
 from conoscope.results.store import read_provenance, write_provenance
@@ -88,4 +87,4 @@ class Saved:
     def clear(self) -> None:
         """Remove what was left of a complete run."""
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_folder(self.folder)

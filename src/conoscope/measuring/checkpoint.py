@@ -1,6 +1,5 @@
 """Checkpoint: the sums of an interrupted run, from which the same command resumes."""
 
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from conoscope.common.errors import OutputError
-from conoscope.common.writing import as_output_error, atomic_folder
+from conoscope.common.writing import as_output_error, atomic_folder, remove_folder
 from conoscope.corpora import Example
 from conoscope.measures.tally import Tally
 from conoscope.measures.tally_files import save_tally
@@ -103,4 +102,4 @@ class Checkpoint:
     def clear(self) -> None:
         """Remove the checkpoint of a complete run."""
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_folder(self.folder)

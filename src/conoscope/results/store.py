@@ -13,16 +13,17 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conoscope.common.claiming import hold, is_held
 from conoscope.common.errors import OutputError, one_of
 from conoscope.common.sealing import FILES, damaged, digest_of, digests, read_sealed, sealed
-from conoscope.common.writing import BESIDE, atomic, make_folder, write_text
+from conoscope.common.writing import BESIDE, atomic, make_folder, recover_folder, write_text
 from conoscope.results.merging import differences
 
 if TYPE_CHECKING:
     import pandas as pd
 
 INDEX, TABLES = "tables.json", "tables"
-PARTIAL = ("partial", "partial.new")
+PARTIAL = ("partial", "partial.old", "partial.new")
 """The names of what an interrupted run leaves in its folder."""
 
 
@@ -145,11 +146,21 @@ def stem_of(name: str) -> str:
 
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
-    """The output folder, created if needed; raises OutputError if it holds other results or other files."""
+    """The output folder, created if needed and claimed; OutputError if it holds other results or other files, if it cannot be
+    written, or if another process writes it."""
     where = make_folder(Path(folder))
+    _refuse_others(where, provenance)
+    hold(where)
+    _refuse_others(where, provenance)
+    recover_folder(where / PARTIAL[0])
+    return where
+
+
+def _refuse_others(where: Path, provenance: Mapping[str, Any]) -> None:
+    """OutputError for a folder that holds other results or other files."""
     present = {path.name for path in where.iterdir() if path.name not in PARTIAL and not path.name.startswith(BESIDE)}
     if not present:
-        return where
+        return
     if "provenance.json" not in present:
         raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
     try:
@@ -159,11 +170,10 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
             raise
         # Alone, it is left by a run that was interrupted while writing it.
         if present == {"provenance.json"}:
-            return where
+            return
         raise OutputError(f"{where / 'provenance.json'} is not whole; give -o another folder, or remove this one") from error
     if (differing := differences(before, provenance)) is not None:
         raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
-    return where
 
 
 @dataclass
@@ -188,8 +198,11 @@ def _is_free(folder: Path, provenance: Mapping[str, Any]) -> bool:
     if not os.path.lexists(folder):
         return True
     try:
-        partial = claim(folder, provenance) / PARTIAL[0]
-        return not (partial / "provenance.json").is_file() or differences(read_provenance(partial), provenance) is None
+        _refuse_others(make_folder(folder), provenance)
+        partial = [folder / name for name in PARTIAL if (folder / name / "provenance.json").is_file()]
+        if not partial:
+            return (folder / "provenance.json").is_file() or not is_held(folder)
+        return differences(read_provenance(partial[0]), provenance) is None
     except OutputError:
         return False
 
