@@ -18,8 +18,8 @@ from conoscope.common.errors import OutputError
 from conoscope.common.sealing import FILES, check_files, digests, read_sealed, sealed
 from conoscope.common.textfiles import is_there
 from conoscope.common.writing import as_output_error, write_text
-from conoscope.results.merging import joined, shard_number
-from conoscope.results.store import read_index, read_provenance, read_table
+from conoscope.results.merging import joined
+from conoscope.results.store import first_shard, read_index, read_provenance, read_table
 
 ARRAYS, PARTS = "outcomes.safetensors", "parts.json"
 
@@ -61,7 +61,7 @@ def holds_outcomes(folder: str | Path) -> bool:
 
 def merge_ablations(folders: Iterable[str | Path]) -> Effects:
     """The ablation of a whole corpus from those of its shards, in any order; OutputError if they are not parts of one."""
-    paths = sorted(map(Path, folders), key=lambda path: shard_number(read_provenance(path)["shards"][0]))
+    paths = sorted(map(Path, folders), key=first_shard)
     provenance = reduce(joined, (read_provenance(path) for path in paths))
     kept = [_kept(path) for path in paths]
     if any(parts != kept[0][1] for _, parts in kept):

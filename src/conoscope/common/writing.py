@@ -17,6 +17,8 @@ from conoscope.common.errors import ConoscopeError, OutputError
 
 BESIDE = ".conoscope-"
 """Prefix of the names of temporary files."""
+TORCH_WRITES = ("PytorchStreamWriter", "inline_container", "iostream error")
+"""Words of the errors with which torch says that it cannot write."""
 
 
 @contextmanager
@@ -123,10 +125,9 @@ def _disk_reason(error: Exception) -> str | None:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     # safetensors and torch write by their own code, whose errors are no OSError.
-    known = type(error).__name__ == "SafetensorError" or any(
-        said in str(error) for said in ("PytorchStreamWriter", "iostream error")
-    )
-    return (" ".join(str(error).split()) or type(error).__name__) if known else None
+    said = " ".join(str(error).split()) or type(error).__name__
+    known = type(error).__name__ == "SafetensorError" or any(words in said for words in TORCH_WRITES)
+    return f"no space is left, or the disk failed ({said})" if known else None
 
 
 def move_into(folder: Path, paths: Iterable[Path], last: str) -> None:

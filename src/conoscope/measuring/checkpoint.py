@@ -74,11 +74,11 @@ class Checkpoint:
         try:
             before = Result.load(self.folder)
             tally = before.tally  # read when it is asked for
-        except OutputError as error:
+            done = StreamDigest(**before.provenance["seen"])
+        except (OutputError, TypeError) as error:
             raise OutputError(
                 f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew ({error})"
             ) from error
-        done = StreamDigest(**before.provenance["seen"])
         skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
             pass

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conoscope.common.errors import OutputError
+from conoscope.common.errors import OutputError, one_of
 from conoscope.common.markup import cut
 from conoscope.common.sealing import is_sealed
 from conoscope.common.terminal import printable
@@ -117,7 +117,9 @@ class Result(Shown):
             raise OutputError(
                 f"no results can be read from {where}: it holds no tally.json; expected a folder written by conoscope measure -o"
             )
-        return cls(where, read_provenance(where))
+        provenance = read_provenance(where)
+        _refuse_strange(where, provenance)
+        return cls(where, provenance)
 
     @property
     def missing(self) -> list[str]:
@@ -148,6 +150,25 @@ class Result(Shown):
         """The HTML that a notebook shows."""
         html: str = notebook().shown(self.tables, self.provenance)
         return html
+
+
+def _refuse_strange(folder: Path, provenance: Mapping[str, Any]) -> None:
+    """OutputError if a provenance lacks what every measurement has."""
+    needed: dict[str, dict[str, type]] = {
+        "model": {"name": str, "labels": list},
+        "corpus": {"labels": list},
+        "seen": {"examples": int, "truncated": int},
+    }
+    wrong = [
+        f"{key} {name}"
+        for key, kinds in needed.items()
+        for name in kinds
+        if not isinstance(provenance[key].get(name), kinds[name])
+    ]
+    wrong += [] if provenance["shards"] else ["shards"]
+    wrong += [] if all(isinstance(name, str) for name in provenance["measures"]) else ["measures"]
+    if wrong:
+        raise OutputError(f"{folder / 'provenance.json'} does not say {one_of(wrong)}; measure again, or take a copy")
 
 
 def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":

@@ -17,7 +17,7 @@ from conoscope.common.claiming import hold, is_held
 from conoscope.common.errors import OutputError, one_of
 from conoscope.common.sealing import FILES, damaged, digest_of, digests, read_sealed, sealed
 from conoscope.common.writing import BESIDE, atomic, make_folder, recover_folder, write_text
-from conoscope.results.merging import differences
+from conoscope.results.merging import differences, shard_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,6 +238,13 @@ def read_provenance(folder: Path) -> dict[str, Any]:
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
     return provenance
+
+
+def first_shard(folder: Path) -> int:
+    """The smallest shard number in a result."""
+    if not (shards := read_provenance(folder)["shards"]):
+        raise OutputError(f"{folder / 'provenance.json'} names no shards; give folders that were made of a corpus")
+    return min(map(shard_number, shards))
 
 
 def missing_shards(provenance: Mapping[str, Any]) -> list[str]:
