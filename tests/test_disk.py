@@ -21,7 +21,7 @@ from conoscope.measuring.pipeline import measure
 from conoscope.results.store import NumberedFolder
 from killed import COMMANDS, Changes, Killed, digits, in_child, no_space, run, watching
 
-FEW = 6
+FEW = 3
 """How many refusals of each command `make test` tries."""
 
 

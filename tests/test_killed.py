@@ -6,7 +6,7 @@ import pytest
 
 from killed import COMMANDS, Killed
 
-FEW = 5
+FEW = 4
 """How many deaths of each command `make test` tries."""
 
 
