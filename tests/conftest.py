@@ -27,6 +27,7 @@ from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.models.family import SelfAttentionForSequenceClassification, preset
 from conoscope.models.tokenizer import build_tokenizer
+from killed import COMMANDS, Killed, begun
 from slow import is_slow
 
 torch.set_num_threads(1)
@@ -118,3 +119,15 @@ def model(tmp_path_factory: pytest.TempPathFactory, pure: LoadedModel) -> Path:
     pure.module.double()
     pure.tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def begin(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with texts, a model, and two measured and ablated shards."""
+    return begun(tmp_path_factory.mktemp("begin"), model)
+
+
+@pytest.fixture
+def killed(request: pytest.FixtureRequest, begin: Path, tmp_path: Path) -> Killed:
+    """A command that can be given in a copy of that folder as often as one likes."""
+    return Killed(COMMANDS[request.param].split(), begin, tmp_path)

@@ -55,6 +55,8 @@ SLOW: dict[str, tuple[str, ...]] = {
         "many-classes",
     ),
     "test_studies.py::test_a_study_in_two_processes_says_what_it_says_in_one_and_keeps_its_models_where_asked": (),
+    # Small disks of every size; the shim refuses at more places.
+    "test_disk.py::test_a_disk_that_is_really_full_is_told_in_one_line": ("measure-8", "train-8"),
     # A browser at several widths.
     "test_report_browser.py::test_every_ink_stands_out_from_its_paper": (),
     "test_report_browser.py::test_the_page_can_be_printed_on_white_even_in_the_dark": (),

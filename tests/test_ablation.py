@@ -393,7 +393,7 @@ def test_merged_parts_are_the_whole(
         capsys, "merge", tmp_path / "1", tmp_path / "other", "-o", tmp_path / "x"
     )
     (tmp_path / "2" / "outcomes.safetensors").write_bytes(b"torn")
-    assert "no outcomes can be read from" in refusal(capsys, "merge", tmp_path / "1", tmp_path / "2", "-o", tmp_path / "x")
+    assert "outcomes.safetensors is damaged" in refusal(capsys, "merge", tmp_path / "1", tmp_path / "2", "-o", tmp_path / "x")
 
 
 def test_the_size_of_effects_that_are_noise_is_told_beside_it() -> None:

@@ -131,7 +131,7 @@ def test_a_torn_table_is_told_in_one_line(folder: Path) -> None:
 
 
 def test_files_of_tables_say_what_they_hold(measured: Path) -> None:
-    index = json.loads((measured / INDEX).read_text(encoding="utf-8"))
+    index = json.loads((measured / INDEX).read_text(encoding="utf-8"))["tables"]
     assert next(iter(index)) == "sim"
     assert {**index["sim"], "summary": ""} == {"summary": "", "question": "cones", "place": 0, "low": -1, "high": 1}
     for name, info in index.items():

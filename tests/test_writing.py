@@ -28,7 +28,7 @@ BYTES = {"archive", "tarfile", "zipfile", "os", "gzip"}
 WRITES = {"write_text", "write_bytes", "to_parquet", "write_table", "save_file", "save_pretrained", "savefig", "tofile", "dump"}
 ELSEWHERE = {
     # Into a folder of the Trainer's that is moved into place once it is whole, and into a temporary one.
-    ("training/trainer.py", "save_pretrained"),
+    ("training/finishing.py", "save_pretrained"),
     ("studies/checkpoints.py", "save_pretrained"),
     ("studies/added_words.py", "save_pretrained"),
 }

@@ -4,6 +4,7 @@ Nothing heavy is imported before a command runs, so that help is printed at once
 """
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -18,6 +19,11 @@ from conoscope.common.errors import ConoscopeError
 from conoscope.common.parsing import Parser
 from conoscope.common.terminal import Activity, complain, say, speaking
 
+OF_THE_MACHINE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE),
+    *(errno.ENOMEM, errno.EAGAIN, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP),
+)
+"""The errors of disks and machines."""
 EXIT_CODES = "exit codes: 0 done; 1 an error of conoscope itself; 2 an error of yours, in one line; 130 stopped by Ctrl-C"
 
 
@@ -50,12 +56,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             complain("stopped; the same command goes on from there" if command.resumes(args) else "stopped", always=True)
             return 130
         except BrokenPipeError:  # the reader of our output closed it, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _print_nowhere()
+        except OSError as error:
+            if error.errno not in OF_THE_MACHINE:
+                return _ours(error)
+            complain(f"{_refused(error)}; make room or give another place, then the same command again", always=True)
+            _print_nowhere()
+            return 2
+        except MemoryError:
+            complain("not enough memory; try a smaller --batch-size or --limit, or a larger machine", always=True)
+            return 2
         except Exception as error:
-            say(traceback.format_exc().rstrip(), error=True)
-            complain(f"this is an error of conoscope, not yours: {type(error).__name__}: {error}; please report it", always=True)
-            return 1
+            return _ours(error)
     return 0
+
+
+def _ours(error: Exception) -> int:
+    say("".join(traceback.format_exception(error)).rstrip(), error=True)
+    complain(f"this is an error of conoscope, not yours: {type(error).__name__}: {error}; please report it", always=True)
+    return 1
+
+
+def _refused(error: OSError) -> str:
+    """What the machine refused, and where: without a file it was what we print."""
+    where = "our output cannot be printed" if error.filename is None else f"{error.filename} cannot be read or written"
+    return f"{where}: {error.strerror}"
+
+
+def _print_nowhere() -> None:
+    """Drop what is still to be printed, which Python would try once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(command: Command, args: Namespace) -> None:

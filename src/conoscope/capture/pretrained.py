@@ -18,10 +18,21 @@ from transformers import (
 from transformers.utils import logging
 
 import conoscope.models.family  # noqa: F401  registers our own family with the Auto classes
-from conoscope.common.errors import ModelError
+from conoscope.common.errors import ModelError, OutputError
+from conoscope.common.sealing import FILES, check_files, json_of, read_sealed
 from conoscope.common.textfiles import is_there
 from conoscope.common.writing import is_spelt
 
+CARD = "training.json"
+"""The file in which `train` says what it wrote."""
+MOST = {
+    **dict.fromkeys(
+        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_attention_heads", "n_head", "n_heads"), 10**4
+    ),
+    **dict.fromkeys(("hidden_size", "n_embd", "d_model", "dim", "intermediate_size", "head_dim", "d_ff", "num_labels"), 10**6),
+    **dict.fromkeys(("vocab_size", "max_position_embeddings", "n_positions", "type_vocab_size"), 10**8),
+}
+"""The largest numbers of a configuration that are taken for a model's."""
 UNFINISHED = "checkpoints/conoscope.json"
 """The file by which a training that was stopped is told."""
 WORD_MARK = "▁"
@@ -35,17 +46,51 @@ def unloadable(name: str, error: Exception) -> ModelError:
 
 
 def refuse_missing(name: str) -> None:
-    """ModelError if a name can only be that of a folder, and there is none, or one whose training is not finished."""
+    """ModelError if a name can only be that of a folder, and there is none, or one whose training is not finished or that is
+    damaged."""
     path = Path(name)
     if is_there(path, folder=True):
         if is_there(path / UNFINISHED) and not is_there(path / "config.json"):
             raise ModelError(f"the training in {name!r} is not finished; give its command again, and it goes on from there")
+        refuse_damaged(name)
+        refuse_absurd(path)
         return
     advice = "give a folder written by save_pretrained, or a Hub id"
     if path.is_absolute() or name.startswith((".", "~")) or name.endswith("/") or name.count("/") > 1:
         raise ModelError(f"no folder {name!r}; {advice}")
     if len(path.parts) > 1 and is_there(path.parent, folder=True) and not _is_cached(name):
         raise ModelError(f"no folder {name!r}; {advice} (an id that begins as the folder {str(path.parent)!r}: from elsewhere)")
+
+
+def refuse_damaged(name: str) -> None:
+    """ModelError if a file of a trained model's folder is not as it was written."""
+    folder = Path(name)
+    if not is_there(folder / CARD):
+        return
+    try:
+        written = read_sealed(folder / CARD)
+        check_files(folder, written.get(FILES, {}) if isinstance(written, dict) else {})
+    except OutputError as error:
+        raise ModelError(f"{error}; if you changed the model yourself, remove {CARD} from its folder") from error
+    except (OSError, ValueError):  # not ours
+        return
+
+
+def refuse_absurd(folder: Path) -> None:
+    """ModelError for a pipe or a device in place of a file, and for a configuration of which no model can be: reading the first
+    would wait for ever, and making the second would fill the memory."""
+    if odd := [path.name for path in sorted(folder.iterdir()) if path.exists() and not path.is_file() and not path.is_dir()]:
+        raise ModelError(f"{folder / odd[0]} is a pipe or a device and no file; remove it, or give another folder")
+    try:
+        config = json_of(folder / "config.json")
+    except (OSError, ValueError):  # whoever reads it says so
+        return
+    said = config if isinstance(config, dict) else {}
+    for part in (said, *(inner for inner in said.values() if isinstance(inner, dict))):
+        for key, most in MOST.items():
+            number = part.get(key)
+            if isinstance(number, int | float) and not -most <= number <= most:
+                raise ModelError(f"{folder / 'config.json'} has {key}={number:g}, and at most {most:g} are possible; correct it")
 
 
 def _is_cached(name: str) -> bool:

@@ -26,6 +26,7 @@ from conoscope.causes.parts import ABLATED, HOWS, MeanCounter, Part, References,
 from conoscope.causes.passes import Kept
 from conoscope.causes.saved import Saved
 from conoscope.common.bounds import COUNT, POSITIVE, SHARDS, check, ordered
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CorpusError, MeasureError, one_of
 from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
@@ -72,6 +73,7 @@ class Ablating:
         object.__setattr__(self, "shard", ordered("shard", self.shard, SHARDS))
 
 
+@claims()
 def ablate(
     model: ModelSource,
     corpus: Texts,

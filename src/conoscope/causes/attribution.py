@@ -17,6 +17,7 @@ from conoscope.causes.attribution_tables import Reference, Sums
 from conoscope.causes.effects import Effects
 from conoscope.causes.opening import classifier
 from conoscope.common.bounds import COUNT, POSITIVE, SHARDS, check, ordered
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CorpusError
 from conoscope.common.keywords import options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.terminal import Progress, doing
@@ -47,6 +48,7 @@ class Attributing:
         object.__setattr__(self, "shard", ordered("shard", self.shard, SHARDS))
 
 
+@claims()
 def attribute(
     model: ModelSource,
     corpus: Texts,

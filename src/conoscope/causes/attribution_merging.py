@@ -11,8 +11,8 @@ from conoscope.causes.attribution_tables import INDEX, first_texts, typed, with_
 from conoscope.causes.attribution_telling import told
 from conoscope.causes.effects import Effects
 from conoscope.common.errors import OutputError
-from conoscope.results.merging import joined, shard_number
-from conoscope.results.store import read_index, read_parquet, read_provenance
+from conoscope.results.merging import joined
+from conoscope.results.store import first_shard, read_index, read_provenance, read_table
 
 SINGLE = ("attribution.texts", "attribution.words")
 """The tables of single texts."""
@@ -32,12 +32,12 @@ def holds_attribution(folder: str | Path) -> bool:
 
 def merge_attributions(folders: Iterable[str | Path]) -> Effects:
     """The attribution of a whole corpus from those of its shards, in any order; OutputError if they are not parts of one."""
-    paths = sorted(map(Path, folders), key=lambda path: shard_number(read_provenance(path)["shards"][0]))
+    paths = sorted(map(Path, folders), key=first_shard)
     provenance = reduce(joined, (read_provenance(path) for path in paths))
     found: dict[str, list[pd.DataFrame]] = {}
     for path in paths:
         for name in read_index(path) or {}:
-            found.setdefault(name, []).append(read_parquet(path / f"{name}.parquet"))
+            found.setdefault(name, []).append(read_table(path, name))
     if any(not whole[PARTS].equals(found["attribution"][0][PARTS]) for whole in found["attribution"]):
         raise OutputError("these attributions are of other heads or layers; merge those of one model")
     whole = with_share(_pooled(found["attribution"], PARTS, ["size"], ["largest"]))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conoscope.common.errors import OutputError
 from conoscope.common.terminal import printable
+from conoscope.common.writing import as_output_error
 from conoscope.results.shown import Shown
 from conoscope.results.store import TableInfo, claim, measured, write_provenance, write_tables
 
@@ -40,11 +40,9 @@ class Effects(Shown):
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, their index, and provenance.json."""
         where = claim(folder, self.provenance)
-        try:
+        with as_output_error(where):
             write_provenance(where, self.provenance)
             write_tables(where, self.tables, self.provenance, self.index)
-        except OSError as error:
-            raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
 
     def __repr__(self) -> str:

@@ -1,6 +1,5 @@
 """Merging: the outcomes of an ablation beside its tables, from which the parts of a corpus are put together."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
@@ -16,10 +15,11 @@ from conoscope.causes.parts import Part
 from conoscope.causes.tables import INDEX, MEASURED, tables_of
 from conoscope.causes.telling import told_ablation
 from conoscope.common.errors import OutputError
+from conoscope.common.sealing import FILES, check_files, digests, read_sealed, sealed
 from conoscope.common.textfiles import is_there
-from conoscope.common.writing import write_text
-from conoscope.results.merging import joined, shard_number
-from conoscope.results.store import read_index, read_parquet, read_provenance
+from conoscope.common.writing import as_output_error, write_text
+from conoscope.results.merging import joined
+from conoscope.results.store import first_shard, read_index, read_provenance, read_table
 
 ARRAYS, PARTS = "outcomes.safetensors", "parts.json"
 
@@ -48,8 +48,10 @@ def seen_of(outcomes: Outcomes, truncated: int) -> dict[str, int]:
 
 def keep_outcomes(folder: Path, outcomes: Outcomes, parts: Sequence[Part]) -> None:
     """Write the outcomes by text, and what they are of."""
-    outcomes.save(folder / ARRAYS)
-    write_text(folder / PARTS, json.dumps([asdict(part) for part in parts]) + "\n")
+    with as_output_error(folder):
+        outcomes.save(folder / ARRAYS)
+        listed = [asdict(part) for part in parts]
+        write_text(folder / PARTS, sealed({"parts": listed, FILES: digests(folder, [ARRAYS])}))
 
 
 def holds_outcomes(folder: str | Path) -> bool:
@@ -59,7 +61,7 @@ def holds_outcomes(folder: str | Path) -> bool:
 
 def merge_ablations(folders: Iterable[str | Path]) -> Effects:
     """The ablation of a whole corpus from those of its shards, in any order; OutputError if they are not parts of one."""
-    paths = sorted(map(Path, folders), key=lambda path: shard_number(read_provenance(path)["shards"][0]))
+    paths = sorted(map(Path, folders), key=first_shard)
     provenance = reduce(joined, (read_provenance(path) for path in paths))
     kept = [_kept(path) for path in paths]
     if any(parts != kept[0][1] for _, parts in kept):
@@ -72,8 +74,11 @@ def merge_ablations(folders: Iterable[str | Path]) -> Effects:
 
 def _kept(folder: Path) -> tuple[Outcomes, list[Part]]:
     try:
-        parts = [Part(**part) for part in json.loads((folder / PARTS).read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
+        content = read_sealed(folder / PARTS)
+        # Earlier versions wrote the parts alone, without digests.
+        parts = [Part(**part) for part in (content["parts"] if isinstance(content, dict) else content)]
+        check_files(folder, content[FILES] if isinstance(content, dict) else {})
+    except (OSError, ValueError, TypeError, LookupError) as error:
         raise OutputError(f"no outcomes can be read from {folder / PARTS}: {error}; ablate again") from error
     return Outcomes.load(folder / ARRAYS), parts
 
@@ -82,6 +87,6 @@ def _measured(folder: Path) -> pd.DataFrame | None:
     """What was measured of heads, as it stands beside their effects."""
     if "ablation.heads" not in (read_index(folder) or {}):
         return None
-    heads = read_parquet(folder / "ablation.heads.parquet")
+    heads = read_table(folder, "ablation.heads")
     columns = [name for name in MEASURED if name in heads]
     return heads[["layer", "head", *columns]].drop_duplicates() if columns else None

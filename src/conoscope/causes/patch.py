@@ -23,6 +23,7 @@ from conoscope.causes.pairs import KINDS, Answered, answered, pairs_of, usable
 from conoscope.causes.patching import Moved, Patcher
 from conoscope.causes.telling import told_patch
 from conoscope.common.bounds import COUNT, POSITIVE, check
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, one_of
 from conoscope.common.keywords import nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.terminal import Progress, doing
@@ -58,6 +59,7 @@ class Patching:
             raise MeasureError(f"no site {self.site!r} to patch{nearest(self.site, SITES)}; known: {one_of(SITES)}")
 
 
+@claims()
 def patch(
     model: ModelSource,
     source: Texts,

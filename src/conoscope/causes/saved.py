@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,8 @@ from typing import Any
 from conoscope.capture.batch import Batch
 from conoscope.causes.outcomes import Outcomes
 from conoscope.common.errors import OutputError
-from conoscope.common.writing import atomic_folder, write_text
+from conoscope.common.sealing import FILES, check_files, digests, read_sealed, sealed
+from conoscope.common.writing import as_output_error, atomic_folder, remove_folder, write_text
 from conoscope.measuring.checkpoint import EVERY
 from conoscope.results.merging import differences
 from conoscope.results.store import read_provenance, write_provenance
@@ -45,11 +45,14 @@ class Saved:
         if self.folder is None or not (self.folder / "provenance.json").is_file():
             return nothing
         try:
-            before, state = read_provenance(self.folder), json.loads((self.folder / STATE).read_text(encoding="utf-8"))
+            before, state = read_provenance(self.folder), read_sealed(self.folder / STATE)
+            check_files(self.folder, state.get(FILES, {}))
             found = Outcomes.load(self.folder / ARRAYS)
             count, digest, size = int(state["batches"]), str(state["digest"]), int(state["size"])
-        except (OSError, ValueError, LookupError, TypeError, OutputError) as error:
-            raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OutputError) as error:
+            raise OutputError(
+                f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew ({error})"
+            ) from error
         if size != self.size:
             raise OutputError(
                 f"{self.folder} was left by a run with batches of {size} texts, and this one has {self.size}; "
@@ -75,13 +78,13 @@ class Saved:
         """Save the outcomes so far."""
         assert self.folder is not None
         state = {"batches": self.batches, "digest": self.digest, "size": self.size}
-        with atomic_folder(self.folder) as new:
+        with as_output_error(self.folder), atomic_folder(self.folder) as new:
             outcomes.save(new / ARRAYS)
-            write_text(new / STATE, json.dumps(state) + "\n")
+            write_text(new / STATE, sealed({**state, FILES: digests(new, [ARRAYS])}))
             write_provenance(new, {**self.provenance, "seen": {}})
         self._at = time.monotonic()
 
     def clear(self) -> None:
         """Remove what was left of a complete run."""
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_folder(self.folder)

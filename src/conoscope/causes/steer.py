@@ -24,6 +24,7 @@ from conoscope.causes.passes import Kept
 from conoscope.causes.steering import Outcomes, Steerer, Steps
 from conoscope.causes.steering_tables import INDEX, Asked, tables_of, told
 from conoscope.common.bounds import ANGLE, COUNT, POSITIVE, check, within
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CaptureError, CorpusError, MeasureError, ModelError
 from conoscope.common.keywords import options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
@@ -77,6 +78,7 @@ def _several(given: Any, name: str) -> list[Any]:
     return list(given) if isinstance(given, Sequence | np.ndarray | range) else [given]
 
 
+@claims()
 def steer(
     model: ModelSource,
     corpus: Texts,

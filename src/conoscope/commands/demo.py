@@ -1,6 +1,5 @@
 """`conoscope demo`: train on bistro, measure, write the tables and the report. No download."""
 
-import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -53,6 +52,7 @@ def demo(out: Path, seed: int = 0) -> dict[str, Any]:
     """
     import torch
 
+    from conoscope.common.sealing import read_sealed
     from conoscope.corpora import load_corpus
     from conoscope.explaining import explain, write_explanations
     from conoscope.measuring.pipeline import Options, measure
@@ -63,7 +63,7 @@ def demo(out: Path, seed: int = 0) -> dict[str, Any]:
     model = out / "model"
     if not (model / "training.json").is_file():
         _train(model, seed)
-    described = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    described = read_sealed(model / "training.json")
     if described["settings"]["seed"] != seed:
         raise OutputError(
             f"{model} was trained with seed {described['settings']['seed']}; give -o another folder for seed {seed}"

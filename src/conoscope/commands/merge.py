@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from conoscope.commands.base import Command
 from conoscope.commands.printing import print_effects, print_result
+from conoscope.common.claiming import claims
 from conoscope.common.terminal import complain, doing
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def _options(command: ArgumentParser) -> None:
     command.add_argument("--tables", action="store_true", help="print every table, not only findings and key numbers")
 
 
+@claims()
 def _run(args: Namespace) -> None:
     from conoscope.causes.attribution_merging import holds_attribution, merge_attributions
     from conoscope.causes.merging import holds_outcomes, merge_ablations

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from conoscope.capture.loading import LoadedModel
-from conoscope.common.errors import OutputError
 from conoscope.common.pooling import Pool
 from conoscope.common.terminal import printable
 from conoscope.common.textfiles import as_data_error, readable
 from conoscope.common.versions import versions
+from conoscope.common.writing import as_output_error
 from conoscope.corpora import Corpus
 from conoscope.measuring.provenance import command, of_corpus, of_model
 from conoscope.results.store import TableInfo, claim, write_provenance, write_tables
@@ -48,11 +48,9 @@ class Evaluation:
     def save(self, folder: str | Path) -> Path:
         """Write each table as parquet and CSV, and provenance.json."""
         where = claim(folder, self.provenance)
-        try:
+        with as_output_error(where):
             write_provenance(where, self.provenance)
             write_tables(where, self.tables, self.provenance, INDEX)
-        except OSError as error:
-            raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from conoscope.capture.loading import ModelSource, load_model
 from conoscope.capture.order import refuse_swapped
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CorpusError, ModelError
 from conoscope.common.keywords import options_from, with_keywords
 from conoscope.corpora import Columns, Corpus, Texts, corpus_of
@@ -27,6 +28,7 @@ WINDOW = 64
 Falls = Float[np.ndarray, "n m 2 bins"]
 
 
+@claims()
 def faithfulness(
     model: ModelSource,
     corpus: Texts,

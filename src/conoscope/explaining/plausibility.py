@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from conoscope.capture.loading import ModelSource, is_model, load_model
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CorpusError
 from conoscope.common.keywords import options_from, with_keywords
 from conoscope.corpora import Columns, Corpus, Example, Notes, Texts, corpus_of, names_texts
@@ -22,6 +23,7 @@ from conoscope.explaining.sources import Sources
 from conoscope.results.store import claim
 
 
+@claims()
 def plausibility(
     model: ModelSource | Texts | None = None,
     corpus: ModelSource | Texts | None = None,

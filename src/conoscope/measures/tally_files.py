@@ -1,6 +1,5 @@
 """A tally as files: tally.safetensors (the numbers) and tally.json (their needs and layers)."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from conoscope.common.errors import OutputError
+from conoscope.common.sealing import FILES, check_files, digests, read_sealed, sealed
 from conoscope.common.writing import atomic, write_text
 from conoscope.measures.needs import Need
 from conoscope.measures.tally import Tally
 from conoscope.sums.statistics import Statistic
 
-FORMAT = 4
+FORMAT, UNSEALED = 5, 4
+"""The format of files with digests, and the same without them, which is read and not checked."""
+NUMBERS, NEEDS = "tally.safetensors", "tally.json"
 
 
 def save_tally(tally: Tally, folder: Path) -> None:
@@ -29,22 +31,25 @@ def save_tally(tally: Tally, folder: Path) -> None:
         state = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in sums.state().items()}
         tensors |= {f"{number}/{name}": tensor for name, tensor in state.items()}
     needs = [{"statistic": need.statistic, "quantity": need.quantity, "options": dict(need.options)} for need in tally.needs]
-    with atomic(folder / "tally.safetensors") as beside:
+    with atomic(folder / NUMBERS) as beside:
         save_file(tensors, beside)
-    write_text(folder / "tally.json", json.dumps({"format": FORMAT, "needs": needs, "sums": entries}, indent=1) + "\n")
+    content = {"format": FORMAT, "needs": needs, "sums": entries, FILES: digests(folder, [NUMBERS])}
+    write_text(folder / NEEDS, sealed(content, 1))
 
 
 def load_tally(folder: Path, quantity: str | None = None) -> Tally:
     """The tally that was written to this folder; of one quantity alone, if that is given."""
     try:
-        described = json.loads((folder / "tally.json").read_text(encoding="utf-8"))
-        if described["format"] != FORMAT:
+        described = read_sealed(folder / NEEDS)
+        if described["format"] not in (FORMAT, UNSEALED):
             raise OutputError(
                 f"the sums in {folder} are in format {described['format']}, which another version wrote, and this one reads "
                 f"format {FORMAT}; measure again"
             )
-        return _restored(described, folder / "tally.safetensors", quantity)
-    except (OSError, ValueError, TypeError, LookupError, SafetensorError) as error:
+        if described["format"] == FORMAT or FILES in described:
+            check_files(folder, described[FILES])
+        return _restored(described, folder / NUMBERS, quantity)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, SafetensorError) as error:
         raise OutputError(
             f"no results can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error

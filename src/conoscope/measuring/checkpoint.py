@@ -1,6 +1,5 @@
 """Checkpoint: the sums of an interrupted run, from which the same command resumes."""
 
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from conoscope.common.errors import OutputError
-from conoscope.common.writing import atomic_folder
+from conoscope.common.writing import as_output_error, atomic_folder, remove_folder
 from conoscope.corpora import Example
 from conoscope.measures.tally import Tally
 from conoscope.measures.tally_files import save_tally
@@ -75,9 +74,11 @@ class Checkpoint:
         try:
             before = Result.load(self.folder)
             tally = before.tally  # read when it is asked for
-        except OutputError as error:
-            raise OutputError(f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew") from error
-        done = StreamDigest(**before.provenance["seen"])
+            done = StreamDigest(**before.provenance["seen"])
+        except (OutputError, TypeError) as error:
+            raise OutputError(
+                f"{self.folder} cannot be read, so the run cannot go on; remove it to begin anew ({error})"
+            ) from error
         skipped = replace(done, examples=0, digest=0, classes={})
         for _ in skipped.watch(islice(examples, done.examples)):
             pass
@@ -93,7 +94,7 @@ class Checkpoint:
     def keep(self, tally: Tally, seen: StreamDigest) -> None:
         """Save the sums so far."""
         assert self.folder is not None
-        with atomic_folder(self.folder) as new:
+        with as_output_error(self.folder), atomic_folder(self.folder) as new:
             save_tally(tally, new)
             write_provenance(new, {**self.provenance, "seen": vars(seen), "capture": self.capture})
         self._saved = time.monotonic()
@@ -101,4 +102,4 @@ class Checkpoint:
     def clear(self) -> None:
         """Remove the checkpoint of a complete run."""
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_folder(self.folder)

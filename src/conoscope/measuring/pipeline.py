@@ -19,6 +19,7 @@ from conoscope.capture.order import refuse_swapped
 from conoscope.capture.text_vector import text_vector
 from conoscope.capture.trace import HeadWeights
 from conoscope.common.bounds import POSITIVE, SHARDS, check, ordered
+from conoscope.common.claiming import claims
 from conoscope.common.errors import CaptureError, CorpusError, LabelsDifferError, MeasureError, OutputError, one_of
 from conoscope.common.keywords import names_in, nearest, options_from, refuse_unknown_fields, with_keywords
 from conoscope.common.options import refuse_twice
@@ -69,6 +70,7 @@ class Options:
         object.__setattr__(self, "shard", ordered("shard", self.shard, SHARDS))
 
 
+@claims()
 def measure(
     model: ModelSource,
     corpus: Texts | None = None,

@@ -6,8 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from conoscope.capture.loading import LoadedModel
+from conoscope.capture.pretrained import CARD
+from conoscope.common.errors import ModelError
+from conoscope.common.sealing import FILES, json_of
 from conoscope.common.textfiles import readable
+from conoscope.common.versions import versions
 from conoscope.corpora.base import PEOPLE, Corpus
 
 SETTINGS = ("checkpoint", "vectors", "seed", "entropy_penalty", "rationale_penalty", "lagrange_penalty")
@@ -20,20 +26,39 @@ SHAPE = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_at
 
 def of_model(loaded: LoadedModel) -> dict[str, Any]:
     """The model's name, class, type, weight hash and labels, and how it was trained if that is known."""
+    digest = loaded.digest()
+    _refuse_other(loaded, digest)
     return {
         "name": readable(loaded.name),
         "class": type(loaded.module).__name__,
         "type": loaded.module.config.model_type,
-        "hash": loaded.digest(),
+        "hash": digest,
         "labels": list(loaded.labels),
         "training": _training(loaded),
     }
 
 
+def _refuse_other(loaded: LoadedModel, digest: str) -> None:
+    """ModelError if a model is not the one that training.json beside it describes.
+
+    It is told by its hash where no digests of files were written; the hash depends on the version of transformers.
+    """
+    try:
+        facts = json_of(Path(loaded.name) / CARD)
+        known = None if FILES in facts or facts["versions"] != versions() else facts["model"]["hash"]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return
+    if isinstance(known, str) and known != digest and loaded.module.dtype == torch.float32:
+        raise ModelError(
+            f"{loaded.name} is not the model that its {CARD} describes: its hash differs; train again, or take a copy; "
+            f"if you changed the model yourself, remove {CARD} from its folder"
+        )
+
+
 def _training(loaded: LoadedModel) -> dict[str, Any] | None:
     """The facts from training.json in the model's folder; None if there is none, or conoscope did not write it."""
     try:
-        facts = json.loads((Path(loaded.name) / "training.json").read_text(encoding="utf-8"))
+        facts = json_of(Path(loaded.name) / CARD)
         settings = facts["settings"]
         training = {
             "preset": None if settings["checkpoint"] else settings["preset"],

@@ -7,12 +7,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conoscope.common.errors import OutputError
+from conoscope.common.errors import OutputError, one_of
 from conoscope.common.markup import cut
+from conoscope.common.sealing import is_sealed
 from conoscope.common.terminal import printable
+from conoscope.common.writing import as_output_error
 from conoscope.results.merging import joined, shard_number
 from conoscope.results.shown import Shown, explorer, notebook
 from conoscope.results.store import (
+    INDEX,
     StoredTables,
     TableInfo,
     claim,
@@ -112,13 +115,11 @@ class Result(Shown):
         from conoscope.measures.tally_files import save_tally
 
         where = claim(folder, self.provenance)
-        try:
+        with as_output_error(where):
             # Provenance first: it says whose folder this is if the rest is interrupted.
             write_provenance(where, self.provenance)
             save_tally(self.tally, where)
             write_tables(where, self.tables, self.provenance, self.index)
-        except OSError as error:
-            raise OutputError(f"cannot write to {where}: {error.strerror or error}; give -o another folder") from error
         return where
 
     @classmethod
@@ -129,7 +130,9 @@ class Result(Shown):
             raise OutputError(
                 f"no results can be read from {where}: it holds no tally.json; expected a folder written by conoscope measure -o"
             )
-        return cls(where, read_provenance(where))
+        provenance = read_provenance(where)
+        _refuse_strange(where, provenance)
+        return cls(where, provenance)
 
     @property
     def missing(self) -> list[str]:
@@ -162,6 +165,25 @@ class Result(Shown):
         return html
 
 
+def _refuse_strange(folder: Path, provenance: Mapping[str, Any]) -> None:
+    """OutputError if a provenance lacks what every measurement has."""
+    needed: dict[str, dict[str, type]] = {
+        "model": {"name": str, "labels": list},
+        "corpus": {"labels": list},
+        "seen": {"examples": int, "truncated": int},
+    }
+    wrong = [
+        f"{key} {name}"
+        for key, kinds in needed.items()
+        for name in kinds
+        if not isinstance(provenance[key].get(name), kinds[name])
+    ]
+    wrong += [] if provenance["shards"] else ["shards"]
+    wrong += [] if all(isinstance(name, str) for name in provenance["measures"]) else ["measures"]
+    if wrong:
+        raise OutputError(f"{folder / 'provenance.json'} does not say {one_of(wrong)}; measure again, or take a copy")
+
+
 def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":
     """The tables of a folder, each read on first access.
 
@@ -181,7 +203,9 @@ def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":
 
 
 def _unlisted_tables(folder: Path) -> "dict[str, pd.DataFrame]":
-    """The tables of a folder without an index, by file name."""
+    """The tables of a folder of an earlier version without an index, by file name."""
+    if is_sealed(folder / "provenance.json"):
+        raise OutputError(f"{folder} holds no {INDEX}: the run that writes it was stopped; give its command again")
     tables = {path.stem: read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
     if not tables:
         raise OutputError(

@@ -13,15 +13,17 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conoscope.common.claiming import hold, is_held
 from conoscope.common.errors import OutputError, one_of
-from conoscope.common.writing import BESIDE, atomic, make_folder, write_text
-from conoscope.results.merging import differences
+from conoscope.common.sealing import FILES, damaged, digest_of, digests, read_sealed, sealed
+from conoscope.common.writing import BESIDE, atomic, make_folder, recover_folder, write_text
+from conoscope.results.merging import differences, shard_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-INDEX = "tables.json"
-PARTIAL = ("partial", "partial.new")
+INDEX, TABLES = "tables.json", "tables"
+PARTIAL = ("partial", "partial.old", "partial.new")
 """The names of what an interrupted run leaves in its folder."""
 
 
@@ -48,7 +50,7 @@ class StoredTables(Mapping[str, "pd.DataFrame"]):
         if name not in self.index:
             raise KeyError(name)
         if name not in self._read:
-            self._read[name] = read_parquet(self.folder / f"{stem_of(name)}.parquet")
+            self._read[name] = read_table(self.folder, name)
         return self._read[name]
 
     def __contains__(self, name: object) -> bool:
@@ -62,25 +64,52 @@ class StoredTables(Mapping[str, "pd.DataFrame"]):
 
 
 def read_index(folder: Path) -> dict[str, TableInfo] | None:
-    """The descriptions in tables.json; None if it is missing or not readable, or if a table's file is missing."""
-    try:
-        listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        index = {str(name): TableInfo(**info) for name, info in listed.items()}
-        # A name is a file of this folder, whoever wrote the list.
-        files = [f"{stem_of(name)}.parquet" for name in index]
-        there = all(not {"/", "\\"} & {*file} and (folder / file).is_file() for file in files)
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    """The descriptions in tables.json; None if it is missing, or if tables can be computed from sums and it or a table's file is
+    not whole. OutputError for a damaged index of tables without sums."""
+    path = folder / INDEX
+    if not path.exists():
         return None
-    return index if there else None
+    try:
+        index = {str(name): TableInfo(**info) for name, info in _listed(folder)[0].items()}
+        for name in index:
+            file = f"{stem_of(name)}.parquet"
+            # A name is a file of this folder, whoever wrote the list.
+            if {"/", "\\"} & {*file} or not (folder / file).is_file():
+                raise OutputError(f"{path} lists a table {name} that is not there; make it again, or take a copy")
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, OutputError) as error:
+        if (folder / "tally.json").is_file():
+            return None
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"no tables can be read from {path}: {error}; make it again, or take a copy") from error
+    return index
 
 
-def read_parquet(path: Path) -> "pd.DataFrame":
-    """The table in a parquet file."""
+def _listed(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The descriptions of tables and the digests of their files; earlier versions wrote no digests."""
+    content = read_sealed(folder / INDEX)
+    return (content[TABLES], dict(content[FILES])) if FILES in content else (content, {})
+
+
+def read_table(folder: Path, name: str) -> "pd.DataFrame":
+    """A table that tables.json lists; OutputError if its file is not as it was written."""
+    path = folder / f"{stem_of(name)}.parquet"
+    try:
+        return read_parquet(path, _listed(folder)[1].get(path.name))
+    except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise OutputError(f"no tables can be read from {folder / INDEX}: {error}; make it again, or take a copy") from error
+
+
+def read_parquet(path: Path, digest: str | None = None) -> "pd.DataFrame":
+    """The table in a parquet file; OutputError if it is damaged or has another digest than given."""
     import pandas as pd
 
     try:
         # Opened here: Arrow accepts only UTF-8 file names, and an ASCII locale has others.
         with path.open("rb") as file:
+            if digest is not None and digest_of(file) != digest:
+                raise damaged(path)
+            file.seek(0)
             return pd.read_parquet(file)
     except Exception as error:  # pyarrow raises many kinds of errors for a damaged file
         raise OutputError(f"no table can be read from {path}: {error}; measure again, or remove the file") from error
@@ -98,7 +127,8 @@ def write_tables(
         write_parquet(frame, folder / f"{stem_of(name)}.parquet", provenance, {"name": name, **asdict(index[name])})
         write_text(folder / f"{stem_of(name)}.csv", frame.to_csv(index=False, lineterminator="\n"))
     listed = {name: asdict(index[name]) for name in tables}
-    write_text(folder / INDEX, json.dumps(listed, indent=1, ensure_ascii=False) + "\n")
+    written = digests(folder, [f"{stem_of(name)}.parquet" for name in tables])
+    write_text(folder / INDEX, sealed({TABLES: listed, FILES: written}, 1))
 
 
 def write_parquet(frame: "pd.DataFrame", path: Path, provenance: Mapping[str, Any], info: Mapping[str, Any]) -> None:
@@ -118,11 +148,21 @@ def stem_of(name: str) -> str:
 
 
 def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
-    """The output folder, created if needed; raises OutputError if it holds other results or other files."""
+    """The output folder, created if needed and claimed; OutputError if it holds other results or other files, if it cannot be
+    written, or if another process writes it."""
     where = make_folder(Path(folder))
+    _refuse_others(where, provenance)
+    hold(where)
+    _refuse_others(where, provenance)
+    recover_folder(where / PARTIAL[0])
+    return where
+
+
+def _refuse_others(where: Path, provenance: Mapping[str, Any]) -> None:
+    """OutputError for a folder that holds other results or other files."""
     present = {path.name for path in where.iterdir() if path.name not in PARTIAL and not path.name.startswith(BESIDE)}
     if not present:
-        return where
+        return
     if "provenance.json" not in present:
         raise OutputError(f"{where} holds files that are not conoscope's; give -o an empty or new folder")
     try:
@@ -132,11 +172,10 @@ def claim(folder: str | Path, provenance: Mapping[str, Any]) -> Path:
             raise
         # Alone, it is left by a run that was interrupted while writing it.
         if present == {"provenance.json"}:
-            return where
+            return
         raise OutputError(f"{where / 'provenance.json'} is not whole; give -o another folder, or remove this one") from error
     if (differing := differences(before, provenance)) is not None:
         raise OutputError(f"{where} holds other results ({differing}); give -o another folder, or remove this one")
-    return where
 
 
 @dataclass
@@ -161,8 +200,11 @@ def _is_free(folder: Path, provenance: Mapping[str, Any]) -> bool:
     if not os.path.lexists(folder):
         return True
     try:
-        partial = claim(folder, provenance) / PARTIAL[0]
-        return not (partial / "provenance.json").is_file() or differences(read_provenance(partial), provenance) is None
+        _refuse_others(make_folder(folder), provenance)
+        partial = [folder / name for name in PARTIAL if (folder / name / "provenance.json").is_file()]
+        if not partial:
+            return (folder / "provenance.json").is_file() or not is_held(folder)
+        return differences(read_provenance(partial[0]), provenance) is None
     except OutputError:
         return False
 
@@ -181,13 +223,13 @@ def _is_torn(path: Path) -> bool:
 
 def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
     """Write provenance.json."""
-    write_text(folder / "provenance.json", json.dumps(provenance, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / "provenance.json", sealed(provenance, 2))
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
     """The content of provenance.json, checked."""
     try:
-        provenance: dict[str, Any] = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        provenance: dict[str, Any] = read_sealed(folder / "provenance.json")
         kinds = {"model": dict, "corpus": dict, "options": dict, "seen": dict, "measures": list, "shards": list}
         if wrong := [name for name, kind in kinds.items() if not isinstance(provenance.get(name), kind)]:
             raise ValueError(f"it does not tell {one_of(wrong)}")
@@ -198,6 +240,13 @@ def read_provenance(folder: Path) -> dict[str, Any]:
             f"no provenance can be read from {folder}: {error}; expected a folder written by conoscope measure -o"
         ) from error
     return provenance
+
+
+def first_shard(folder: Path) -> int:
+    """The smallest shard number in a result."""
+    if not (shards := read_provenance(folder)["shards"]):
+        raise OutputError(f"{folder / 'provenance.json'} names no shards; give folders that were made of a corpus")
+    return min(map(shard_number, shards))
 
 
 def missing_shards(provenance: Mapping[str, Any]) -> list[str]:

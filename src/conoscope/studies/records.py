@@ -1,6 +1,5 @@
 """Records: the results of a study, as JSON and as tables."""
 
-import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from conoscope.common.errors import MeasureError, OutputError
-from conoscope.common.writing import make_folder, write_text
+from conoscope.common.sealing import read_sealed, sealed
+from conoscope.common.writing import as_output_error, make_folder, write_text
 from conoscope.results.store import TableInfo, write_provenance, write_tables
 from conoscope.studies.base import Study
 from conoscope.studies.contrasts import words
@@ -102,7 +102,7 @@ def commit() -> str | None:
 def read_record(path: str | Path) -> Record:
     """The record in a file, judged again by the present rules and claims."""
     try:
-        record: Record = json.loads(Path(path).read_text(encoding="utf-8"))
+        record: Record = read_sealed(Path(path))
         if missing := [name for name in NEEDED if name not in record]:
             raise ValueError(f"it has no {missing[0]!r}")
     except (OSError, ValueError, TypeError) as error:
@@ -123,12 +123,10 @@ def write_record(folder: Path, record: Record) -> None:
         **{name: record[name] for name in ("versions", "command")},
         "notes": record["differs"],
     }
-    try:
-        write_text(folder / "record.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    with as_output_error(folder):
+        write_text(folder / "record.json", sealed(record, 1))
         write_provenance(make_folder(folder / "tables"), provenance)
         write_tables(folder / "tables", tables, provenance, dict.fromkeys(tables, TableInfo(question="studies")))
-    except OSError as error:
-        raise OutputError(f"cannot write to {folder}: {error.strerror or error}; give -o another folder") from error
 
 
 def tables_of(record: Record) -> dict[str, pd.DataFrame]:

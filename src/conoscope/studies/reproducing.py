@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.common.bounds import POSITIVE, WEIGHT, check
+from conoscope.common.claiming import claims, hold
 from conoscope.common.errors import MeasureError, one_of
 from conoscope.common.terminal import say
 from conoscope.common.writing import make_folder
@@ -63,6 +64,7 @@ def study_of(name: str) -> Study:
     return STUDIES[name]
 
 
+@claims()
 def reproduce(name: str, out: str | Path, options: Reproducing | None = None) -> Record:
     """Run a study, or resume it, in the folder `out`; return its record, which is also written to `out/record.json`."""
     study, chosen = study_of(name), options or Reproducing()
@@ -75,6 +77,7 @@ def reproduce(name: str, out: str | Path, options: Reproducing | None = None) ->
     _refuse_twice_the_same(conditions, chosen.seeds or 1)
     records = [_record_of(study, path) for path in chosen.records]
     where = make_folder(Path(out))
+    hold(where)
     models = str(where / "models") if chosen.keep_models else None
     jobs = [
         job

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from conoscope import __version__
-from conoscope.common.errors import ConoscopeError, MeasureError
+from conoscope.common.errors import ConoscopeError, MeasureError, OutputError
+from conoscope.common.sealing import read_sealed, sealed
 from conoscope.common.terminal import Progress
 from conoscope.common.versions import versions
 from conoscope.common.writing import make_folder, write_text
@@ -117,7 +118,7 @@ def _keep(job: Job, rows: list[dict[str, Any]], began: float, made: Made) -> Non
         **made.facts,
         "machine": {"device": made.device, "versions": versions()},
     }
-    write_text(job.path, json.dumps(content, allow_nan=False) + "\n")
+    write_text(job.path, sealed(content, nan=False))
 
 
 def adopt(jobs: Sequence[Job], record: Mapping[str, Any]) -> int:
@@ -137,14 +138,14 @@ def adopt(jobs: Sequence[Job], record: Mapping[str, Any]) -> int:
         job, ended = wanted[made["run"]], round(made["began"] + made["seconds"], 1)
         facts = {name: record[f"{name}s"][made[name]] for name in SHARED if name in made}
         content = {**made, "study": job.study, "rows": rows, "ended": ended, **facts}
-        write_text(job.path, json.dumps(content, allow_nan=False) + "\n")
+        write_text(job.path, sealed(content, nan=False))
     return len(whole)
 
 
 def kept(job: Job) -> dict[str, Any] | None:
-    """The stored rows and details of a finished run; None if the file is missing or incomplete."""
+    """The stored rows and details of a finished run; None if the file is missing or not whole: it is made again."""
     try:
-        content: dict[str, Any] = json.loads(job.path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_sealed(job.path)
         return content if isinstance(content["rows"], list) and content["seed"] == job.seed else None
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, OutputError):
         return None

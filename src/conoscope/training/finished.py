@@ -1,11 +1,11 @@
 """finished(): the scores of a run that is finished already, so that the same command does not train again."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import OutputError
+from conoscope.common.sealing import read_sealed
 from conoscope.corpora import Corpus
 from conoscope.corpora.base import digest_of
 from conoscope.training.encoding import labelled
@@ -16,7 +16,7 @@ from conoscope.training.settings import Training
 def text_counts(folder: Path) -> dict[str, int]:
     """How many texts each split of the finished run in a folder has."""
     try:
-        corpora = json.loads((folder / "training.json").read_text(encoding="utf-8"))["corpora"]
+        corpora = read_sealed(folder / "training.json")["corpora"]
         return {name: int(corpus["examples"]) for name, corpus in corpora.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OutputError(f"{folder / 'training.json'} cannot be read: {error}; remove the folder to train again") from error
@@ -31,7 +31,7 @@ def finished(folder: Path, settings: Training, splits: Mapping[str, Corpus]) -> 
     if not path.is_file():
         return None
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = read_sealed(path)
         scores: dict[str, dict[str, Any]] = facts["scores"]
         epochs = int(facts["model"]["epochs"])
         before = {**facts["settings"], **of_data({name: corpus["digest"] for name, corpus in facts["corpora"].items()})}

@@ -12,7 +12,7 @@ from conoscope.training.settings import Training
 def described(
     chosen: Training, corpora: Mapping[str, Any], model: Mapping[str, Any], scores: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The content of training.json, from which the card is written."""
+    """The content of training.json, from which the card is written; it is completed by the digests of the files."""
     return {
         "corpora": dict(corpora),
         "model": dict(model),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conoscope.common.errors import OutputError, listed, one_of
+from conoscope.common.sealing import json_of, read_sealed, sealed
 from conoscope.common.writing import write_text
 from conoscope.training.settings import Training
 
@@ -32,8 +33,16 @@ def of_data(digests: Mapping[str, str]) -> dict[str, str]:
 
 def last_checkpoint(checkpoints: Path) -> str | None:
     """The path of the newest complete checkpoint; None if there is none."""
-    whole = [path for path in checkpoints.glob("checkpoint-*") if all((path / name).is_file() for name in WHOLE)]
+    whole = [path for path in checkpoints.glob("checkpoint-*") if _is_whole(path)]
     return str(max(whole, key=lambda path: int(path.name.rpartition("-")[2]))) if whole else None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether all files are there; the state is written last, and not at once."""
+    try:
+        return all((checkpoint / name).is_file() for name in WHOLE) and isinstance(json_of(checkpoint / WHOLE[0]), dict)
+    except (OSError, ValueError):
+        return False
 
 
 def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
@@ -41,7 +50,7 @@ def same_run(checkpoints: Path, facts: Mapping[str, Any]) -> None:
     record = checkpoints / RECORD
     if last_checkpoint(checkpoints) is not None:
         differ(_read(record), facts, str(checkpoints.parent))
-    write_text(record, json.dumps(dict(facts)))
+    write_text(record, sealed(facts))
 
 
 def differ(before: Mapping[str, Any], now: Mapping[str, Any], where: str) -> None:
@@ -63,7 +72,7 @@ def _shown(value: Any) -> str:
 
 def _read(record: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(record.read_text(encoding="utf-8"))
+        facts = read_sealed(record)
     except (OSError, ValueError) as error:
         raise OutputError(f"{record} cannot be read ({error}); remove {record.parent} to train anew") from error
     return facts if isinstance(facts, dict) else {}

@@ -4,9 +4,7 @@ Training stops when the validation loss, penalties included, has not fallen for 
 weights are kept. The same call again resumes an interrupted run from its last complete epoch, and does not repeat a finished one.
 """
 
-import json
 import math
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,20 +25,20 @@ from transformers import (
 )
 
 from conoscope.capture.class_token import reading_of
-from conoscope.capture.loading import LoadedModel, load_model
+from conoscope.capture.loading import LoadedModel
 from conoscope.capture.pretrained import without_bars
-from conoscope.common.errors import ConoscopeError, CorpusError, ModelError, OutputError, one_of
+from conoscope.common.errors import CorpusError, ModelError, one_of
 from conoscope.common.keywords import options_from, with_keywords
 from conoscope.common.terminal import complain, doing
-from conoscope.common.writing import make_folder, move_into, refuse_unspelt, write_text
+from conoscope.common.writing import as_output_error, refuse_unspelt
 from conoscope.corpora import Columns, Corpus, Texts
 from conoscope.training.attention_weights import BACKEND
 from conoscope.training.building import build
 from conoscope.training.encoding import Collator, Encoded, missing_classes
 from conoscope.training.epoch_progress import EpochProgress
 from conoscope.training.finished import finished
+from conoscope.training.finishing import checkpoints_in, move_finished, write_model
 from conoscope.training.memo import Memo
-from conoscope.training.model_card import card, described
 from conoscope.training.new_head import padding_note
 from conoscope.training.penalisable import refuse_unpenalisable, refuse_without_attention
 from conoscope.training.penalised_trainer import PenalisedTrainer
@@ -52,7 +50,6 @@ from conoscope.training.splits import Part, splits_to_train
 
 __all__ = ["Trained", "Training", "train"]
 
-CHECKPOINTS = "checkpoints"
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -93,12 +90,14 @@ def train(
     if not learned.labels:
         raise CorpusError(f"{learned} has no labels to learn; name the column of a file with --label, or give a labelled corpus")
     refuse_unspelt(Path(out))
+    with as_output_error(out):
+        move_finished(Path(out))
     doing("reading the texts")
     if (done := finished(Path(out), chosen, corpora)) is not None:
         if chosen.progress:
             complain(f"{out} holds this very run, finished before; to train once more, give -o a new folder")
         return Trained(Path(out), *done)
-    with _checkpoints(Path(out)) as checkpoints, without_bars():
+    with as_output_error(out), checkpoints_in(Path(out)) as checkpoints, without_bars():
         set_seed(chosen.seed)
         model, tokenizer = build(learned, chosen, memo)
         refuse_without_attention(model, chosen)
@@ -118,7 +117,7 @@ def train(
             other = "" if chosen.checkpoint is None else ", or give another checkpoint: this one may overflow by itself"
             raise ModelError(f"training ran off to infinity at a learning rate of {chosen.rate:g}; lower --lr{other}")
         trained = Trained(Path(out), round(trainer.state.epoch or 0), scores)
-        _write(trained, (model, tokenizer), data, (checkpoints, chosen))
+        write_model(Path(out), (model, tokenizer), data, (chosen, trained.epochs, scores))
     return trained
 
 
@@ -139,54 +138,6 @@ def _encoded(
     data = {name: Encoded(corpus, *arguments) for name, corpus in splits.items()}
     refuse_unpenalisable(data, tokenizer, chosen)
     return data
-
-
-def _write(
-    trained: Trained,
-    parts: tuple[PreTrainedModel, PreTrainedTokenizerBase],
-    data: dict[str, Encoded],
-    run: tuple[Path, Training],
-) -> None:
-    """Write the model, its card and training.json beside the checkpoints, then move them into place at once."""
-    checkpoints, chosen = run
-    staged = checkpoints / "finished"
-    for part in parts:
-        part.save_pretrained(staged)
-    loaded = load_model(staged, device="cpu")
-    corpora = {name: {"name": rows.name, "examples": len(rows), "digest": rows.digest} for name, rows in data.items()}
-    size = sum(p.numel() for p in loaded.module.parameters())
-    model = {"hash": loaded.digest(), "parameters": size, "epochs": trained.epochs}
-    facts = described(chosen, corpora, model, trained.scores)
-    write_text(staged / "README.md", card(facts))
-    write_text(staged / "training.json", json.dumps(facts, indent=2) + "\n")
-    logs = [path for path in checkpoints.glob("runs") if path.is_dir()]
-    move_into(trained.folder, (*logs, *staged.iterdir()), last="training.json")
-
-
-@contextmanager
-def _checkpoints(folder: Path) -> Iterator[Path]:
-    """Context manager for the Trainer's own folder, which holds pickles: it is kept only if the run fails, to go on from."""
-    checkpoints = make_folder(folder) / CHECKPOINTS
-    if any(path.name != CHECKPOINTS for path in folder.iterdir()):
-        raise OutputError(f"{folder} is there already and not empty; give -o a new folder")
-    before = last_checkpoint(checkpoints)
-    if not before:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-    checkpoints.mkdir(exist_ok=True)
-    keep = False
-    try:
-        yield checkpoints
-    except ConoscopeError:
-        keep = before is not None
-        raise
-    except BaseException:
-        keep = last_checkpoint(checkpoints) is not None
-        raise
-    finally:
-        if not keep:
-            shutil.rmtree(checkpoints, ignore_errors=True)
-        if not any(folder.iterdir()):
-            folder.rmdir()
 
 
 @contextmanager
