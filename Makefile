@@ -2,19 +2,24 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: demo test test-all lint browser explorer explorer-test bench clean
+.PHONY: demo test test-all faults lint browser explorer explorer-test bench clean
 
 demo: $(VENV)/installed
 	@$(MAKE) --no-print-directory explorer || echo "the page of conoscope explore could not be built; all else works"
 	$(VENV)/bin/conoscope demo
 
 test: lint browser explorer-test
-	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "not slow and not forks"
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "forks and not campaign"
 
 # What `test` leaves out: long runs, and the contract tests once more with every shape and type checked.
 test-all: lint browser
-	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m slow
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "slow and not forks"
 	CONOSCOPE_SHAPES=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal -m "shapes and not slow"
+
+# Dies, and fills the disk, at every change of a file that each command makes.
+faults: $(VENV)/developing
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m campaign
 
 lint: $(VENV)/developing
 	$(VENV)/bin/ruff check

@@ -21,6 +21,7 @@ from conoscope.measuring.pipeline import measure
 from conoscope.results.store import NumberedFolder
 from killed import COMMANDS, Changes, Killed, digits, in_child, no_space, run, watching
 
+pytestmark = pytest.mark.forks
 FEW = 3
 """How many refusals of each command `make test` tries."""
 
@@ -58,7 +59,7 @@ def test_a_full_disk_is_told_in_one_line_and_afterwards_the_run_goes_on(killed: 
     assert not refusals(killed, FEW)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("killed", COMMANDS, indirect=True)
 def test_a_full_disk_at_any_change_is_told_in_one_line(killed: Killed) -> None:
     assert not refusals(killed, None)

@@ -6,6 +6,7 @@ import pytest
 
 from killed import COMMANDS, Killed
 
+pytestmark = pytest.mark.forks
 FEW = 4
 """How many deaths of each command `make test` tries."""
 
@@ -24,7 +25,7 @@ def test_the_same_command_after_some_deaths_gives_the_same_digits(killed: Killed
     assert not tried(killed, lambda count: range(3, count + 1, max(1, count // FEW)))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("killed", COMMANDS, indirect=True)
 def test_the_same_command_after_any_death_gives_the_same_digits(killed: Killed) -> None:
     assert not tried(killed, lambda count: range(1, count + 1))
