@@ -191,7 +191,7 @@ class Killed:
             log.write_text("\n".join(changes.log), encoding="utf-8")
             return code
 
-        assert in_child(work, self.tmp / "told") == 0, (self.tmp / "told").read_text()
+        assert in_child(work, self.tmp / "told") == 0, (self.tmp / "told").read_text(encoding="utf-8")
         shutil.rmtree(self.tmp / "expected", ignore_errors=True)
         shutil.copytree(here, self.tmp / "expected")
         return log.read_text(encoding="utf-8").splitlines()
@@ -208,7 +208,7 @@ class Killed:
             return "it did not die"
         left = sorted(str(path.relative_to(here)) for path in here.rglob("*") if "model" not in path.parts)
         if (code := in_child(lambda: run(self.words, here), self.tmp / "told")) != 0:
-            return f"exit code {code}: {(self.tmp / 'told').read_text()}; left: {left}"
+            return f"exit code {code}: {(self.tmp / 'told').read_text(encoding='utf-8')}; left: {left}"
         found, expected = digits(here), digits(self.tmp / "expected")
         if found.keys() != expected.keys():
             return f"other files: {sorted(found.keys() ^ expected.keys())}"
@@ -232,7 +232,7 @@ def begun(folder: Path, model: Path) -> Path:
         codes += [run(["ablate", *given, "-o", f"ablated-{n}", "--shard", f"{n}/2", "--resamples", "9"], folder) for n in (1, 2)]
         return max(codes)
 
-    assert in_child(work, folder / "told") == 0, (folder / "told").read_text()
+    assert in_child(work, folder / "told") == 0, (folder / "told").read_text(encoding="utf-8")
     (folder / "told").unlink()
     return folder
 

@@ -12,7 +12,7 @@ import pytest
 
 from conoscope.capture.loading import LoadedModel
 from conoscope.common.errors import OutputError
-from conoscope.common.questions import QUESTIONS
+from conoscope.common.questions import EXPLORED, QUESTIONS
 from conoscope.corpora import Corpus, load_corpus
 from conoscope.measuring.pipeline import Options, measure
 from conoscope.results import result as results
@@ -135,7 +135,7 @@ def test_files_of_tables_say_what_they_hold(measured: Path) -> None:
     assert next(iter(index)) == "sim"
     assert {**index["sim"], "summary": ""} == {"summary": "", "question": "cones", "place": 0, "low": -1, "high": 1}
     for name, info in index.items():
-        assert info["question"] in QUESTIONS
+        assert info["question"] in {*QUESTIONS, EXPLORED}
         assert info["summary"]
         stem = name.replace(":", "-").replace("=", "-")
         metadata = pq.read_schema(measured / f"{stem}.parquet").metadata

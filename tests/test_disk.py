@@ -35,12 +35,12 @@ def refused_at(killed: Killed, number: int) -> str | None:
         with watching(changes, after_opening=False):
             return run(killed.words, here)
 
-    code, said = in_child(work, told), told.read_text()
+    code, said = in_child(work, told), told.read_text(encoding="utf-8")
     lines = [line for line in said.splitlines() if line.startswith("conoscope:") and "measured" not in line]
     if "Traceback" in said or code not in (0, 2) or (code == 2 and "No space left" not in lines[-1]):
         return f"exit code {code}: {said}"
     if code == 2 and (again := in_child(lambda: run(killed.words, here), told)) != 0:
-        return f"exit code {again} afterwards: {told.read_text()}"
+        return f"exit code {again} afterwards: {told.read_text(encoding='utf-8')}"
     found, expected = digits(here), digits(killed.tmp / "expected")
     return None if found == expected else f"other files or digits: {sorted(found.keys() ^ expected.keys())}"
 
@@ -82,7 +82,7 @@ def test_a_disk_that_is_really_full_is_told_in_one_line(name: str, kilobytes: in
         code = in_child(lambda: run(COMMANDS[name].split(), here), tmp_path / "told")
     finally:
         subprocess.run(["umount", str(here / "out")], check=True)
-    said = (tmp_path / "told").read_text()
+    said = (tmp_path / "told").read_text(encoding="utf-8")
     assert "Traceback" not in said
     assert code in (0, 2), said
     assert code == 0 or "No space left" in said or "no space is left" in said, said
@@ -106,7 +106,7 @@ def test_a_folder_without_permission_is_refused_before_the_work(name: str, begin
         drop_privileges()
         return run(COMMANDS[name].split(), here)
 
-    code, said = in_child(work, tmp_path / "told"), (tmp_path / "told").read_text()
+    code, said = in_child(work, tmp_path / "told"), (tmp_path / "told").read_text(encoding="utf-8")
     assert (code, "Traceback" in said) == (2, False), said
     assert "Permission denied" in said.splitlines()[-1]
     assert "measured" not in said
@@ -152,7 +152,7 @@ def test_a_second_process_is_refused_at_once(begin: Path, tmp_path: Path) -> Non
         for words in ("measure model texts.csv -m sim", "merge part-1 part-2", "train bistro --limit 9 --epochs 1"):
             code = in_child(lambda words=words: run([*words.split(), "-o", str(tmp_path / "out")], begin), tmp_path / "told")
             assert code == 2
-            assert "is being written by another process" in (tmp_path / "told").read_text()
+            assert "is being written by another process" in (tmp_path / "told").read_text(encoding="utf-8")
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
@@ -160,7 +160,7 @@ def test_a_second_process_is_refused_at_once(begin: Path, tmp_path: Path) -> Non
     assert not is_held(tmp_path / "out")
     with claims():
         hold(tmp_path / "out")
-        assert (tmp_path / "out" / CLAIM).read_text().startswith(f"{os.getpid()} ")
+        assert (tmp_path / "out" / CLAIM).read_text(encoding="utf-8").startswith(f"{os.getpid()} ")
     assert not (tmp_path / "out" / CLAIM).exists()
 
 
@@ -198,7 +198,7 @@ def test_files_have_the_mode_of_their_neighbours(begin: Path, tmp_path: Path) ->
         os.umask(0o027)
         return max(run(COMMANDS[name].replace(" out", f" {name}").split(), here) for name in ("measure", "ablate", "train"))
 
-    assert in_child(work, tmp_path / "told") == 0, (tmp_path / "told").read_text()
+    assert in_child(work, tmp_path / "told") == 0, (tmp_path / "told").read_text(encoding="utf-8")
     modes = {path: path.stat().st_mode & 0o777 for name in ("measure", "ablate", "train") for path in (here / name).rglob("*")}
     assert len(modes) > 20
     assert {str(path): oct(mode) for path, mode in modes.items() if path.is_file() and mode != 0o640} == {}

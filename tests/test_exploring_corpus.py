@@ -1,6 +1,5 @@
 """What the explorer says of results and texts: numbers are those of tables, places those of points, and what lacks is told."""
 
-import json
 import shutil
 import threading
 import time
@@ -18,6 +17,7 @@ import torch
 import conoscope as cs
 from conoscope.capture.loading import LoadedModel, load_model
 from conoscope.common.errors import ConoscopeError
+from conoscope.common.sealing import read_sealed, sealed
 from conoscope.corpora import Corpus, Example, load_corpus
 from conoscope.exploring.corpus_list import CorpusList
 from conoscope.exploring.corpus_verbs import VERBS
@@ -527,10 +527,10 @@ def test_a_model_at_the_same_place_with_other_weights_is_not_opened(folders: Pat
 
 
 def changed(path: Path, **parts: dict[str, Any]) -> None:
-    """Put other values into parts of a file of JSON."""
-    said = json.loads(path.read_text(encoding="utf-8"))
+    """Put other values into parts of a file of JSON, with the digest that belongs to them: whoever wrote it can do that too."""
+    said = read_sealed(path)
     said |= {name: {**said[name], **values} for name, values in parts.items()}
-    path.write_text(json.dumps(said), encoding="utf-8")
+    path.write_text(sealed(said), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -571,9 +571,10 @@ def test_results_do_not_open_a_file_that_they_do_not_know(folders: Path) -> None
 def test_a_table_is_a_file_of_its_folder(folders: Path, name: str) -> None:
     (folders / "out" / "sim.parquet").rename(folders / "secret.parquet")
     index = folders / "out" / "tables.json"
-    listed = json.loads(index.read_text(encoding="utf-8"))
-    listed[name.format(folders)] = listed.pop("sim")
-    index.write_text(json.dumps(listed), encoding="utf-8")
+    listed = read_sealed(index)
+    listed["tables"][name.format(folders)] = listed["tables"].pop("sim")
+    listed["files"] = {}
+    index.write_text(sealed(listed), encoding="utf-8")
     assert not any("secret" in table for table in Result.load(folders / "out").tables)
 
 

@@ -26,7 +26,7 @@ MEANS = {
 """Tables of means over sentences, tokens or examples: those of two parts give that of the whole."""
 WORDS = {"self_sim": "self_sim.words", "max_explained_variance": "max_explained_variance.words"}
 """Tables of means over words, whose words have a table of their own."""
-ELSEWHERE = {"class_cones", "class_cones.classes", "class_cones.nearest"}
+ELSEWHERE = {"class_cones", "class_cones.angles", "class_cones.classes", "class_cones.nearest"}
 """Tables whose items are of the whole corpus alone: compared with loops below and in the tests of classes."""
 KEYS = ["site", "layer", "head", "kind", "what", "row", "score", "query", "key", "method", "map", "class", "centred", "gold"]
 

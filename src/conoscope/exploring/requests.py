@@ -20,9 +20,14 @@ LARGEST = 2**53
 class RequestError(ConoscopeError):
     """A message that is no request; `number` is its id, if that could be read."""
 
-    def __init__(self, message: str, number: int | None = None) -> None:
-        super().__init__(message)
-        self.number = number
+    number: int | None = None
+
+    @classmethod
+    def of(cls, number: int | None, message: str) -> "RequestError":
+        """The error of a request whose id was read."""
+        error = cls(message)
+        error.number = number
+        return error
 
 
 @dataclass(frozen=True)
@@ -63,15 +68,15 @@ def read_request(found: Any) -> Request | Withdrawal:
     number = _number(found.get("id"), "id")
     verb, params, lane = found.get("verb"), found.get("params", {}), found.get("lane")
     if not isinstance(verb, str) or len(verb) > NAME:
-        raise RequestError("the request has no verb; expected a name such as hello", number)
+        raise RequestError.of(number, "the request has no verb; expected a name such as hello")
     if lane is not None and (not isinstance(lane, str) or len(lane) > NAME):
-        raise RequestError(f"the lane is not a name of at most {NAME} characters", number)
+        raise RequestError.of(number, f"the lane is not a name of at most {NAME} characters")
     if not isinstance(params, dict):
-        raise RequestError("params is no object", number)
+        raise RequestError.of(number, "params is no object")
     try:
         return Request(number, verb, _cleaned(params, number), lane)
     except RecursionError as error:
-        raise RequestError("params is nested too deeply", number) from error
+        raise RequestError.of(number, "params is nested too deeply") from error
 
 
 def _number(value: Any, what: str) -> int:
@@ -84,7 +89,7 @@ def _cleaned(value: Any, number: int) -> Any:
     """The value; halves of emojis in texts, which no tokenizer takes, are replaced."""
     if isinstance(value, str):
         if len(value) > CHARACTERS:
-            raise RequestError(f"a text has {len(value):,} characters; at most {CHARACTERS:,} are read", number)
+            raise RequestError.of(number, f"a text has {len(value):,} characters; at most {CHARACTERS:,} are read")
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
         return {_cleaned(name, number): _cleaned(inner, number) for name, inner in value.items()}
