@@ -21,7 +21,6 @@ from conoscope.measuring.pipeline import measure
 from conoscope.results.store import NumberedFolder
 from killed import COMMANDS, Changes, Killed, digits, in_child, no_space, run, watching
 
-pytestmark = pytest.mark.forks
 FEW = 3
 """How many refusals of each command `make test` tries."""
 
@@ -54,17 +53,20 @@ def refusals(killed: Killed, few: int | None) -> list[str]:
     return failed
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("killed", COMMANDS, indirect=True)
 def test_a_full_disk_is_told_in_one_line_and_afterwards_the_run_goes_on(killed: Killed) -> None:
     assert not refusals(killed, FEW)
 
 
+@pytest.mark.forks
 @pytest.mark.campaign
 @pytest.mark.parametrize("killed", COMMANDS, indirect=True)
 def test_a_full_disk_at_any_change_is_told_in_one_line(killed: Killed) -> None:
     assert not refusals(killed, None)
 
 
+@pytest.mark.forks
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="only root can mount a small disk")
 @pytest.mark.parametrize("kilobytes", [0, 8, 24, 60])
 @pytest.mark.parametrize("name", ["measure", "merge", "ablate", "train", "report"])
@@ -95,6 +97,7 @@ def drop_privileges() -> None:
         assert ctypes.CDLL(None, use_errno=True).capset(header, none) == 0
 
 
+@pytest.mark.forks
 @pytest.mark.skipif(sys.platform != "linux", reason="privileges are dropped as Linux does it")
 @pytest.mark.parametrize("name", ["measure", "ablate", "merge", "train", "report"])
 def test_a_folder_without_permission_is_refused_before_the_work(name: str, begin: Path, tmp_path: Path) -> None:
@@ -125,6 +128,7 @@ def test_output_that_cannot_be_printed_is_told_in_one_line(words: str, begin: Pa
     assert "our output cannot be printed: No space left on device" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.forks
 def test_a_second_process_is_refused_at_once(begin: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     ready = tmp_path / "ready"
@@ -164,6 +168,7 @@ def test_a_second_process_is_refused_at_once(begin: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "out" / CLAIM).exists()
 
 
+@pytest.mark.forks
 def test_a_claim_without_locks_is_taken_over_once_its_process_is_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
@@ -191,6 +196,7 @@ def test_another_run_under_way_in_the_first_folder_has_the_next_one(pure: Loaded
     assert folder.path == tmp_path / "out-2"
 
 
+@pytest.mark.forks
 def test_files_have_the_mode_of_their_neighbours(begin: Path, tmp_path: Path) -> None:
     here = Path(shutil.copytree(begin, tmp_path / "here"))
 
