@@ -11,8 +11,8 @@ from conoscope.corpora import Columns, Corpus, Texts, corpus_of
 from conoscope.exploring.reopening import corpus_again, model_folder
 from conoscope.reporting.folders import parts_of
 from conoscope.reporting.gathering import GENERIC
-from conoscope.results.result import Result
-from conoscope.results.store import measured, read_provenance
+from conoscope.results.result import Result, sound_provenance
+from conoscope.results.store import measured
 
 if TYPE_CHECKING:
     from conoscope.capture.loading import LoadedModel, ModelSource
@@ -157,19 +157,6 @@ class _Opening:
         from conoscope.capture.loading import load_and_tell
 
         return load_and_tell(source, self.device, self.dtype)
-
-
-def sound_provenance(folder: Path) -> dict[str, Any]:
-    """The content of provenance.json, in which names are names; OutputError of one line if they are not."""
-    found = read_provenance(folder)
-    named = {f"the {name} of the {part}": found[part].get(name) for part in ("model", "corpus") for name in ("name", "split")}
-    wrong = [what for what, name in named.items() if not isinstance(name, str | None)]
-    listed = {f"the labels of the {part}": found[part].get("labels") or [] for part in ("model", "corpus")}
-    wrong += [what for what, names in listed.items() if not isinstance(names, list) or not all(isinstance(n, str) for n in names)]
-    wrong += [] if isinstance(found["seen"].get("examples"), int) else ["how many texts were seen"]
-    if wrong:
-        raise OutputError(f"provenance.json in {folder} does not say {one_of(wrong)}; measure again")
-    return found
 
 
 def short_name(provenance: Mapping[str, Any]) -> str:

@@ -130,9 +130,7 @@ class Result(Shown):
             raise OutputError(
                 f"no results can be read from {where}: it holds no tally.json; expected a folder written by conoscope measure -o"
             )
-        provenance = read_provenance(where)
-        _refuse_strange(where, provenance)
-        return cls(where, provenance)
+        return cls(where, sound_provenance(where))
 
     @property
     def missing(self) -> list[str]:
@@ -165,23 +163,28 @@ class Result(Shown):
         return html
 
 
-def _refuse_strange(folder: Path, provenance: Mapping[str, Any]) -> None:
-    """OutputError if a provenance lacks what every measurement has."""
-    needed: dict[str, dict[str, type]] = {
-        "model": {"name": str, "labels": list},
-        "corpus": {"labels": list},
-        "seen": {"examples": int, "truncated": int},
+def sound_provenance(folder: Path) -> dict[str, Any]:
+    """The content of provenance.json; OutputError if it lacks what every measurement has, or if names in it are no names."""
+    provenance = read_provenance(folder)
+    model, corpus, seen = (provenance[part] for part in ("model", "corpus", "seen"))
+    sound = {
+        "the name of the model": isinstance(model.get("name"), str),
+        "the name of the corpus": isinstance(corpus.get("name"), str | None),
+        "the split of the corpus": isinstance(corpus.get("split"), str | None),
+        "the labels of the model": _are_names(model.get("labels")),
+        "the labels of the corpus": _are_names(corpus.get("labels")),
+        "how many texts were seen": isinstance(seen.get("examples"), int),
+        "how many texts were truncated": isinstance(seen.get("truncated"), int),
+        "its shards": bool(provenance["shards"]),
+        "its measures": _are_names(provenance["measures"]),
     }
-    wrong = [
-        f"{key} {name}"
-        for key, kinds in needed.items()
-        for name in kinds
-        if not isinstance(provenance[key].get(name), kinds[name])
-    ]
-    wrong += [] if provenance["shards"] else ["shards"]
-    wrong += [] if all(isinstance(name, str) for name in provenance["measures"]) else ["measures"]
-    if wrong:
+    if wrong := [what for what, holds in sound.items() if not holds]:
         raise OutputError(f"{folder / 'provenance.json'} does not say {one_of(wrong)}; measure again, or take a copy")
+    return provenance
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def stored_tables(folder: Path) -> "Mapping[str, pd.DataFrame]":
